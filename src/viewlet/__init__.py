@@ -1,0 +1,1 @@
+"""Viewlet keeps analytical results fresh while their inputs change."""
