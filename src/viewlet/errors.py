@@ -1,0 +1,51 @@
+"""One error class per stage, all under :class:`ViewletError`.
+
+Every message names the offender (a table, a column, a position in the SQL text, a row) and says what
+would work instead. An operation that raises one of these has changed nothing.
+"""
+
+from __future__ import annotations
+
+
+class ViewletError(Exception):
+    """The root of every error that Viewlet raises on purpose."""
+
+
+class SqlError(ViewletError):
+    """The SQL text is not valid, or names something that does not exist."""
+
+
+class UnsupportedError(SqlError):
+    """The SQL text is valid, but uses a construct that Viewlet refuses; the message names it and where."""
+
+
+class CatalogError(ViewletError):
+    """A table, view or column does not exist, exists already, or is still needed."""
+
+
+class PlanError(ViewletError):
+    """A relational plan is malformed: this is a fault of Viewlet, not of the query."""
+
+
+class CalculusError(ViewletError):
+    """A calculus expression is malformed: unbound variables, mixed types, unreadable text."""
+
+
+class CompileError(ViewletError):
+    """A query cannot be turned into a trigger program as asked; the message carries the reason."""
+
+
+class DataError(ViewletError):
+    """A batch of changes does not fit its table: wrong width, type, NULL, key, or weight."""
+
+
+class ValueRangeError(DataError):
+    """A value left the range of its type: integer or decimal overflow, division by zero, a bad cast."""
+
+
+class BackendError(ViewletError):
+    """A backend cannot run: no compiler, no Spark, a failed build, a closed database."""
+
+
+class StorageError(ViewletError):
+    """A durable database cannot be opened, read or written."""
