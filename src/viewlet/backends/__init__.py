@@ -1,0 +1,1 @@
+"""Stage 6: engines that keep views fresh."""

@@ -1,0 +1,184 @@
+"""Scalar expressions: what a row computes, in SELECT lists, conditions and trigger statements alike.
+
+A scalar is a constant, a variable, or a call of a named function (``core/functions.py`` says what each
+means). Every scalar has a type; NULL is a value of every type. Plans, the calculus and trigger programs
+share this language, so a column of a query *is* a variable, unique within the query.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from viewlet.core import types
+from viewlet.core.types import BOOLEAN, NULL, Type, Value
+
+
+@dataclass(frozen=True, slots=True)
+class Const:
+    """A literal; ``Const(None, type)`` is NULL."""
+
+    value: Value
+    type: Type = field(default=types.BIGINT)
+
+
+@dataclass(frozen=True, slots=True)
+class Var:
+    """A variable. Two variables are the same if their names are: type and nullability come along."""
+
+    name: str
+    type: Type = field(default=types.BIGINT, compare=False)
+    nullable: bool = field(default=True, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A function applied to scalars, with the type of its result."""
+
+    op: str
+    args: tuple[Scalar, ...]
+    type: Type
+
+
+Scalar: TypeAlias = Const | Var | Call
+
+COMPARISONS = frozenset({"=", "<>", "<", "<=", ">", ">="})
+PREDICATES = COMPARISONS | {"==", "and", "or", "not", "is_null", "is_true", "in", "like", "starts_with"}
+FLIPPED = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+
+# NULL in, NULL out does not hold for these; for every other function it does.
+NON_STRICT = frozenset({"==", "and", "or", "is_null", "is_true", "in", "case", "coalesce", "nz", "nn", "only"})
+
+TRUE = Const(True, BOOLEAN)
+FALSE = Const(False, BOOLEAN)
+
+
+def call(op: str, *args: Scalar, type: Type | None = None) -> Scalar:
+    """``op(args)``, folded where the algebra alone decides.
+
+    A strict function of a literal NULL is NULL; AND and OR flatten and drop their units.
+
+    >>> x = Var("x", BOOLEAN)
+    >>> call("and", TRUE, x) == x
+    True
+    >>> call("+", Const(None), Var("y")).value is None
+    True
+    """
+    if type is None:
+        type = BOOLEAN if op in PREDICATES else args[0].type
+    if op in ("and", "or"):
+        return _connective(op, args)
+    if op not in NON_STRICT and any(is_null(arg) for arg in args):
+        return Const(None, type)
+    match op, args:
+        case "not", (Const(value),):
+            return Const(not value, BOOLEAN)
+        case "not", (Call("not", (inner,)),):
+            return inner
+        case "is_null", (arg,):
+            if isinstance(arg, Const):
+                return Const(arg.value is None, BOOLEAN)
+            if not nullable(arg):
+                return FALSE
+        case "is_true", (arg,):
+            if isinstance(arg, Const):
+                return Const(arg.value is True, BOOLEAN)
+        case "nz", (arg,) if not nullable(arg):
+            return arg
+        case "nn", (arg,) if not nullable(arg):
+            return Const(1)
+        case "nn", (Const(None),):
+            return Const(0)
+        case "coalesce", (arg, *_) if not nullable(arg) and arg.type == type:
+            return arg
+        case "cast", (arg,) if arg.type == type:
+            return arg
+    return Call(op, args, type)
+
+
+def _connective(op: str, args: tuple[Scalar, ...]) -> Scalar:
+    """``a AND TRUE -> a``; ``a AND FALSE -> FALSE``; ``(a AND b) AND c -> a AND b AND c``; dually for OR."""
+    unit, zero = (TRUE, FALSE) if op == "and" else (FALSE, TRUE)
+    flat: list[Scalar] = []
+    for arg in args:
+        parts = arg.args if isinstance(arg, Call) and arg.op == op else (arg,)
+        for part in parts:
+            if part == zero:
+                return zero
+            if part != unit and part not in flat:
+                flat.append(part)
+    if not flat:
+        return unit
+    return flat[0] if len(flat) == 1 else Call(op, tuple(flat), BOOLEAN)
+
+
+def conjunction(*conditions: Scalar) -> Scalar:
+    """All of them."""
+    return call("and", *conditions)
+
+
+def conjuncts(condition: Scalar) -> tuple[Scalar, ...]:
+    """The conditions whose AND is ``condition``; none for TRUE."""
+    if condition == TRUE:
+        return ()
+    if isinstance(condition, Call) and condition.op == "and":
+        return tuple(part for arg in condition.args for part in conjuncts(arg))
+    return (condition,)
+
+
+def is_null(scalar: Scalar) -> bool:
+    """Is it the literal NULL?"""
+    return isinstance(scalar, Const) and scalar.value is None
+
+
+def nullable(scalar: Scalar) -> bool:
+    """May it be NULL? Errs on the side of yes.
+
+    >>> nullable(call("is_null", Var("x")))
+    False
+    """
+    match scalar:
+        case Const(value):
+            return value is None
+        case Var():
+            return scalar.nullable
+        case Call("==" | "is_null" | "is_true" | "nz" | "nn"):
+            return False
+        case Call("coalesce", args):
+            return all(nullable(arg) for arg in args)
+        case Call("case", args):
+            results = [*args[1::2], args[-1]] if len(args) % 2 else [*args[1::2], Const(None, NULL)]
+            return any(nullable(result) for result in results)
+        case Call("avg" | "only"):
+            return True
+        case Call(_, args):
+            return any(nullable(arg) for arg in args)
+
+
+def variables(scalar: Scalar) -> Iterator[Var]:
+    """The variables it reads, left to right, with repeats."""
+    match scalar:
+        case Var():
+            yield scalar
+        case Call(_, args):
+            for arg in args:
+                yield from variables(arg)
+
+
+def substitute(scalar: Scalar, replacements: Mapping[str, Scalar]) -> Scalar:
+    """Replace variables by name, folding on the way up.
+
+    >>> substitute(call("is_null", Var("x")), {"x": Const(None)}) == TRUE
+    True
+    """
+    match scalar:
+        case Var(name):
+            return replacements.get(name, scalar)
+        case Const():
+            return scalar
+        case Call(op, args):
+            changed = tuple(substitute(arg, replacements) for arg in args)
+            if all(a is b for a, b in zip(changed, args, strict=True)):
+                return scalar
+            return call(op, *changed, type=scalar.type)

@@ -1,0 +1,1 @@
+"""Stage 2: relational algebra over variables."""

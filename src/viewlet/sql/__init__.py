@@ -1,0 +1,1 @@
+"""Stage 1: SQL text to a resolved query."""
