@@ -1,0 +1,1 @@
+"""Programs as generated C: the runtime they include, how they are built and how they run."""
