@@ -20,6 +20,9 @@ else binds; the other nested factors need K bound.
 
 NULL is an ordinary value for variables: atoms and ``==`` match NULL with NULL. SQL's ``=`` is a condition.
 Multiplicities are numbers and never NULL.
+
+Variables whose name starts with ``@`` are the parameters of an event: bound everywhere, at every depth, and
+never listed among the keys of a nested query.
 """
 
 from __future__ import annotations
@@ -184,6 +187,11 @@ def times(*queries: Query) -> Query:
             )
         )
     return result
+
+
+def is_parameter(var: Var) -> bool:
+    """Is it bound by the event itself?"""
+    return var.name.startswith("@")
 
 
 def arguments(factor: Factor) -> tuple[Argument, ...]:

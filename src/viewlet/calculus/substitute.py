@@ -19,6 +19,7 @@ from viewlet.calculus.nodes import (
     Rel,
     Term,
     Value,
+    is_parameter,
     product,
     term_variables,
 )
@@ -100,14 +101,19 @@ def local_variables(query: Query, keys: Iterable[Var]) -> dict[str, Var]:
     """The variables of a query's own scope that are not shared with its surroundings."""
     shared = {key.name for key in keys}
     return {
-        name: var for term in query for name, var in term_variables(term.factors).items() if name not in shared
+        name: var
+        for term in query
+        for name, var in term_variables(term.factors).items()
+        if name not in shared and not is_parameter(var)
     }
 
 
 def freshen(query: Query, keys: Iterable[Var], names: Names) -> Query:
     """Give every local variable, at every depth, a new name: a copy that can meet the original."""
     renaming = {
-        name: Var(names.fresh(name.rsplit("_", 1)[0] if name[-1:].isdigit() else name), var.type, var.nullable)
+        name: Var(
+            names.fresh(name.rsplit("_", 1)[0] if name[-1:].isdigit() else name), var.type, var.nullable
+        )
         for name, var in local_variables(query, keys).items()
     }
     renamed = substitute_query(query, renaming)

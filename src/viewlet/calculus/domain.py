@@ -1,0 +1,109 @@
+"""Domain extraction: for which keys can a nested query change at all?
+
+From the simplified delta D of the nested query Q with keys K:
+
+1. *equality*: pairs ``k == @i`` that hold in every term of D;
+2. *support*: keys that atoms of D connect with the changed row, in every term: ``E`` over those atoms;
+3. *unrestricted*: nothing of the kind; every key may be affected.
+
+A superset of the affected keys is fine, because new minus old is 0 elsewhere. For a batch the domain projects
+|dR|, never dR: {(a=1, c=5): +1, (a=1, c=3): -1} cancels on a=1 while SUM(c) has changed.
+"""
+
+from __future__ import annotations
+
+from viewlet.calculus.nodes import (
+    Cond,
+    Delta,
+    Exists,
+    Factor,
+    MapRef,
+    Nested,
+    Query,
+    Rel,
+    Term,
+    factor_variables,
+    product,
+    term_variables,
+)
+from viewlet.core.scalar import Call, Const, Scalar, Var, call
+
+Domain = tuple[Factor, ...]
+"""Factors that are 1 on (a superset of) the affected keys and 0 or absent elsewhere."""
+
+
+def extract_domain(factor: Nested, change: Query) -> Domain | None:
+    """The domain of a nested factor whose inner delta is ``change``; ``None`` if it is unrestricted.
+
+    A factor without keys has no key to restrict: it is a single value, and unrestricted.
+    """
+    keys = {key.name: key for key in factor.keys}
+    if not keys:
+        return None
+    equal = _common_equalities(change, keys)
+    if equal:
+        return tuple(Cond(call("==", keys[name], parameter)) for name, parameter in equal.items())
+    return _support(change, keys)
+
+
+def _common_equalities(change: Query, keys: dict[str, Var]) -> dict[str, Scalar]:
+    """Keys that every term equates with the same parameter or constant."""
+    per_term = [_equalities(term, keys) for term in change]
+    return {
+        name: parameter
+        for name, parameter in per_term[0].items()
+        if all(other.get(name) == parameter for other in per_term[1:])
+    }
+
+
+def _equalities(term: Term, keys: dict[str, Var]) -> dict[str, Scalar]:
+    found: dict[str, Scalar] = {}
+    for factor in term.factors:
+        match factor:
+            case Cond(Call("==", (Var(a), b))) if a in keys and _is_given(b):
+                found[a] = b
+            case Cond(Call("==", (b, Var(a)))) if a in keys and _is_given(b):
+                found[a] = b
+    return found
+
+
+def _is_given(scalar: Scalar) -> bool:
+    return isinstance(scalar, Const) or (isinstance(scalar, Var) and scalar.name.startswith("@"))
+
+
+def _support(change: Query, keys: dict[str, Var]) -> Domain | None:
+    """``E<reached keys>(atoms of D)``, one alternative per term of D, if every term reaches the same keys."""
+    reduced = [_supporting_atoms(term, keys) for term in change]
+    reached = [set(term_variables(factors)) & keys.keys() for factors in reduced]
+    common = set.intersection(*reached)
+    if not common:
+        return None
+    shared = tuple(keys[name] for name in keys if name in common)
+    query = tuple(dict.fromkeys(term for factors in reduced for term in product(*factors)))
+    return (Exists(shared, query),)
+
+
+def _supporting_atoms(term: Term, keys: dict[str, Var]) -> tuple[Factor, ...]:
+    """The atoms that connect the change with keys, and the conditions over their variables alone.
+
+    Values and nested factors are dropped. Atoms are reached from the changed row (its parameters, or its
+    own atom in a batch) through shared variables, so that the domain is no larger than the change implies.
+    """
+    atoms = [f for f in term.factors if isinstance(f, Rel | Delta | MapRef)]
+    atoms = [Delta(a.table, a.binds, absolute=True) if isinstance(a, Delta) else a for a in atoms]
+    reached = {v.name for f in term.factors for v in factor_variables(f) if v.name.startswith("@")}
+    reached |= {v.name for a in atoms if isinstance(a, Delta) for v in factor_variables(a)}
+    chosen: list[Factor] = []
+    pending = atoms
+    while True:
+        linked = [a for a in pending if any(v.name in reached for v in factor_variables(a))]
+        if not linked:
+            break
+        chosen += linked
+        pending = [a for a in pending if a not in linked]
+        reached |= {v.name for a in linked for v in factor_variables(a)}
+    bound = {v.name for a in chosen for v in factor_variables(a)} | {n for n in reached if n.startswith("@")}
+    conditions = [
+        f for f in term.factors if isinstance(f, Cond) and all(v.name in bound for v in factor_variables(f))
+    ]
+    return (*chosen, *conditions)

@@ -1,0 +1,319 @@
+"""What a query means: the reference semantics, slow and obvious.
+
+``[[Q]](db, b)`` gives, for bound variables b, a finite map from keys to numbers. Sums and products are those of
+the multiplicities; a nested query is evaluated for the present values of its keys. DOUBLE multiplicities are
+exact rationals here, so that the order of additions and deletions never matters; they are rounded once, when
+a lift hands them to a scalar.
+
+A query is compiled into closures: each factor becomes a step that extends the environment (a list with one
+slot per variable) and calls the next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from fractions import Fraction
+from typing import Protocol, TypeAlias
+
+from viewlet.calculus.nodes import (
+    Cond,
+    Delta,
+    Exists,
+    Extremum,
+    Factor,
+    Let,
+    Lift,
+    MapRef,
+    Query,
+    Rel,
+    Term,
+    Value,
+    arguments,
+    factor_variables,
+    is_parameter,
+)
+from viewlet.calculus.schedule import schedule
+from viewlet.core import types
+from viewlet.core.functions import compile_scalar
+from viewlet.core.scalar import Const, Scalar, Var, variables
+from viewlet.core.types import Type
+
+Number: TypeAlias = int | Fraction
+Key: TypeAlias = tuple[types.Value, ...]
+Env: TypeAlias = list[types.Value]
+Emit: TypeAlias = Callable[[Env, Number], None]
+Runner: TypeAlias = Callable[[Env, Number], None]
+
+
+class Store(Protocol):
+    """Where atoms find their entries."""
+
+    def lookup(
+        self, atom: Rel | Delta | MapRef, bound: tuple[int, ...]
+    ) -> Callable[[Key], Iterable[tuple[Key, Number]]]:
+        """A function from the values of the bound arguments to the entries that match.
+
+        Entries come as all arguments in order with their multiplicity; ``bound`` lists argument positions.
+        """
+
+
+def number(value: types.Value, kind: Type) -> Number:
+    """A value as a multiplicity."""
+    if kind.is_floating:
+        return Fraction(float(value))  # type: ignore[arg-type]
+    return int(value)  # type: ignore[arg-type]
+
+
+def value_of(total: Number, kind: Type) -> types.Value:
+    """A multiplicity as a value of the given type."""
+    return float(total) if kind.is_floating else int(total)
+
+
+class Compiler:
+    """Compiles queries against a store; one instance per family of queries that share an environment."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self.slots: dict[str, int] = {}
+
+    def slot(self, var: Var) -> int:
+        """The place of a variable in the environment."""
+        return self.slots.setdefault(var.name, len(self.slots))
+
+    def environment(self, values: Mapping[str, types.Value]) -> Env:
+        """A fresh environment with some variables set; take it after compiling."""
+        env: Env = [None] * len(self.slots)
+        for name, value in values.items():
+            if name in self.slots:
+                env[self.slots[name]] = value
+        return env
+
+    def query(self, query: Query, bound: Iterable[str], emit: Emit) -> Runner:
+        """Run every term of a query, calling ``emit`` for each assignment with its multiplicity."""
+        known = frozenset(bound)
+        runners = [self.term(term, known, emit) for term in query]
+
+        def run(env: Env, weight: Number) -> None:
+            for runner in runners:
+                runner(env, weight)
+
+        return run
+
+    def term(self, term: Term, bound: frozenset[str], emit: Emit) -> Runner:
+        """Run one term."""
+        ordered = schedule(term.factors, bound)
+        known, steps = set(bound), []
+        for factor in ordered:
+            steps.append((factor, frozenset(known)))
+            known |= {var.name for var in factor_variables(factor)}
+        runner: Runner = emit
+        for factor, before in reversed(steps):
+            runner = self._step(factor, before, runner)
+        coefficient = term.coefficient
+        if coefficient == 1:
+            return runner
+        return lambda env, weight: runner(env, weight * coefficient)
+
+    def scalar(self, scalar: Scalar) -> Callable[[Env], types.Value]:
+        """A scalar as a function of the environment."""
+        for var in variables(scalar):
+            self.slot(var)
+        return compile_scalar(scalar, self.slots)
+
+    def totals(
+        self, query: Query, keys: tuple[Var, ...], bound: frozenset[str]
+    ) -> Callable[[Env], dict[Key, Number]]:
+        """The query as a function from the environment to its sums by key, zeros dropped."""
+        slots = tuple(self.slot(key) for key in keys)
+        sums: dict[Key, Number] = {}
+
+        def emit(env: Env, weight: Number) -> None:
+            key = tuple([env[slot] for slot in slots])
+            sums[key] = sums.get(key, 0) + weight
+
+        runner = self.query(query, bound, emit)
+
+        def run(env: Env) -> dict[Key, Number]:
+            nonlocal sums
+            outer, sums = sums, {}
+            try:
+                runner(env, 1)
+                return {key: total for key, total in sums.items() if total}
+            finally:
+                sums = outer
+
+        return run
+
+    def _step(self, factor: Factor, known: frozenset[str], following: Runner) -> Runner:
+        match factor:
+            case Cond(scalar):
+                return self._condition(scalar, following)
+            case Value(scalar):
+                return self._value(scalar, following)
+            case Let(var, scalar):
+                return self._assign(var, self.scalar(scalar), known, following)
+            case Rel() | Delta() | MapRef():
+                return self._atom(factor, known, following)
+            case Lift(var, keys, query):
+                total = self.totals(query, (), known)
+                kind = var.type
+                return self._assign(var, lambda env: value_of(total(env).get((), 0), kind), known, following)
+            case Extremum(var, op, of, keys, query):
+                supported = self.totals(query, (of,), known)
+                best = min if op == "min" else max
+                return self._assign(
+                    var,
+                    lambda env: best((key[0] for key in supported(env)), default=None),
+                    known,
+                    following,  # type: ignore[type-var]
+                )
+            case Exists():
+                return self._exists(factor, known, following)
+
+    def _condition(self, scalar: Scalar, following: Runner) -> Runner:
+        test = self.scalar(scalar)
+
+        def run(env: Env, weight: Number) -> None:
+            if test(env) is True:
+                following(env, weight)
+
+        return run
+
+    def _value(self, scalar: Scalar, following: Runner) -> Runner:
+        compute, kind = self.scalar(scalar), scalar.type
+
+        def run(env: Env, weight: Number) -> None:
+            factor = number(compute(env), kind)
+            if factor:
+                following(env, weight * factor)
+
+        return run
+
+    def _assign(
+        self, var: Var, compute: Callable[[Env], types.Value], known: frozenset[str], following: Runner
+    ) -> Runner:
+        slot = self.slot(var)
+        if var.name in known or is_parameter(var):
+
+            def check(env: Env, weight: Number) -> None:
+                if compute(env) == env[slot]:
+                    following(env, weight)
+
+            return check
+
+        def assign(env: Env, weight: Number) -> None:
+            env[slot] = compute(env)
+            following(env, weight)
+
+        return assign
+
+    def _atom(self, atom: Rel | Delta | MapRef, known: frozenset[str], following: Runner) -> Runner:
+        args = arguments(atom)
+        given: list[tuple[int, Callable[[Env], types.Value]]] = []
+        binds: list[tuple[int, int]] = []
+        repeats: list[tuple[int, int]] = []
+        first: dict[str, int] = {}
+        for position, arg in enumerate(args):
+            if isinstance(arg, Const) or arg.name in known or is_parameter(arg):
+                given.append((position, self.scalar(arg)))
+            elif arg.name in first:
+                repeats.append((position, first[arg.name]))
+            else:
+                first[arg.name] = position
+                binds.append((position, self.slot(arg)))
+        find = self.store.lookup(atom, tuple(position for position, _ in given))
+        readers = [reader for _, reader in given]
+
+        def run(env: Env, weight: Number) -> None:
+            for entry, multiplicity in find(tuple([reader(env) for reader in readers])):
+                if repeats and any(entry[a] != entry[b] for a, b in repeats):
+                    continue
+                for position, slot in binds:
+                    env[slot] = entry[position]
+                following(env, weight * multiplicity)
+
+        return run
+
+    def _exists(self, factor: Exists, known: frozenset[str], following: Runner) -> Runner:
+        free = tuple(key for key in factor.keys if key.name not in known and not is_parameter(key))
+        totals = self.totals(factor.query, free, known)
+        slots = tuple(self.slot(key) for key in free)
+        if not free:
+            negated = factor.negated
+
+            def test(env: Env, weight: Number) -> None:
+                if (not totals(env)) is negated:
+                    following(env, weight)
+
+            return test
+
+        def bind(env: Env, weight: Number) -> None:
+            for key in totals(env):
+                for slot, value in zip(slots, key, strict=True):
+                    env[slot] = value
+                following(env, weight)
+
+        return bind
+
+
+class Tables:
+    """A store of plain tables: column names and rows with multiplicities, indexed on demand."""
+
+    def __init__(
+        self,
+        columns: Mapping[str, tuple[str, ...]],
+        rows: Mapping[str, Mapping[Key, int]],
+        changes: Mapping[str, Mapping[Key, int]] | None = None,
+    ) -> None:
+        self.columns = columns
+        self.rows = rows
+        self.changes = changes or {}
+        self._indexes: dict[tuple[object, ...], dict[Key, list[tuple[Key, Number]]]] = {}
+
+    def lookup(
+        self, atom: Rel | Delta | MapRef, bound: tuple[int, ...]
+    ) -> Callable[[Key], Iterable[tuple[Key, Number]]]:
+        """See :class:`Store`."""
+        assert not isinstance(atom, MapRef), "tables hold no maps"
+        absolute = isinstance(atom, Delta) and atom.absolute
+        columns = tuple(column for column, _ in atom.binds)
+        name = (type(atom), atom.table, columns, bound, absolute)
+        index = self._indexes.get(name)
+        if index is None:
+            source = self.rows if isinstance(atom, Rel) else self.changes
+            index = self._indexes[name] = self._index(atom.table, source, columns, bound, absolute)
+        return lambda values: index.get(values, ())
+
+    def _index(
+        self,
+        table: str,
+        source: Mapping[str, Mapping[Key, int]],
+        columns: tuple[str, ...],
+        bound: tuple[int, ...],
+        absolute: bool,
+    ) -> dict[Key, list[tuple[Key, Number]]]:
+        places = [self.columns[table].index(column) for column in columns]
+        index: dict[Key, list[tuple[Key, Number]]] = {}
+        for row, count in source.get(table, {}).items():
+            entry = tuple([row[place] for place in places])
+            index.setdefault(tuple([entry[i] for i in bound]), []).append(
+                (entry, abs(count) if absolute else count)
+            )
+        return index
+
+
+def evaluate_query(
+    query: Query, keys: tuple[Var, ...], store: Store, bound: Mapping[str, types.Value] | None = None
+) -> dict[Key, Number]:
+    """The sums of a query by key, zeros dropped.
+
+    >>> from viewlet.calculus.nodes import product
+    >>> a, b = Var("a"), Var("b")
+    >>> db = Tables({"r": ("a", "b")}, {"r": {(1, 10): 1, (1, 5): 2, (2, 7): 1}})
+    >>> evaluate_query(product(Rel("r", (("a", a), ("b", b))), Value(b)), (a,), db)
+    {(1,): 20, (2,): 7}
+    """
+    bound = bound or {}
+    compiler = Compiler(store)
+    run = compiler.totals(query, keys, frozenset(bound))
+    return run(compiler.environment(bound))

@@ -1,0 +1,66 @@
+"""Events: what a delta is taken with respect to, one tuple or a whole batch of one table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from viewlet.calculus.nodes import Cond, Delta, Factor, Rel, Value
+from viewlet.core.scalar import Var, call
+from viewlet.core.types import BIGINT
+from viewlet.sql.catalog import Table
+
+WEIGHT = Var("@w", BIGINT, False)
+
+
+@dataclass(frozen=True, slots=True)
+class TupleEvent:
+    """One row of a table appears (weight above 0) or disappears (below): the columns are parameters."""
+
+    table: Table
+
+    @property
+    def parameters(self) -> tuple[Var, ...]:
+        """The row's columns as variables that are bound before anything else."""
+        return tuple(Var(f"@{c.name}", c.type, c.nullable) for c in self.table.columns)
+
+    @property
+    def bound(self) -> frozenset[str]:
+        """Every variable that the event binds."""
+        return frozenset({WEIGHT.name, *(var.name for var in self.parameters)})
+
+    def change(self, atom: Rel) -> tuple[Factor, ...]:
+        """``dR(x..) = {x1 == @1} * .. * <@w>``"""
+        matched = tuple(
+            Cond(call("==", argument, self._parameter(column))) for column, argument in atom.binds
+        )
+        return (*matched, Value(WEIGHT))
+
+    def support(self, atom: Rel) -> tuple[Factor, ...]:
+        """Where the change may be other than zero: its conditions without the weight."""
+        return self.change(atom)[:-1]
+
+    def _parameter(self, column: str) -> Var:
+        return next(var for var in self.parameters if var.name == f"@{column}")
+
+
+@dataclass(frozen=True, slots=True)
+class BatchEvent:
+    """Many rows of a table change at once; the change is a relation with signed multiplicities."""
+
+    table: Table
+
+    @property
+    def bound(self) -> frozenset[str]:
+        """A batch binds nothing beforehand: its rows are looped over."""
+        return frozenset()
+
+    def change(self, atom: Rel) -> tuple[Factor, ...]:
+        """``dR(x..)``"""
+        return (Delta(atom.table, atom.binds),)
+
+    def support(self, atom: Rel) -> tuple[Factor, ...]:
+        """``|dR|(x..)``: rows that cancel in a projection still count."""
+        return (Delta(atom.table, atom.binds, absolute=True),)
+
+
+Event = TupleEvent | BatchEvent

@@ -1,0 +1,97 @@
+"""The order in which the factors of a term are evaluated.
+
+Factor order has no meaning, so any order in which every factor finds what it needs is right. The choice here
+is greedy: what is ready and cheap first (conditions, values, lets, lookups), then the atom with the fewest
+unknown arguments, and nested factors that bind keys of their own last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from viewlet.calculus.nodes import (
+    Cond,
+    Delta,
+    Exists,
+    Extremum,
+    Factor,
+    Let,
+    Lift,
+    MapRef,
+    Rel,
+    Value,
+    arguments,
+    factor_variables,
+    is_parameter,
+)
+from viewlet.core.scalar import Call, Scalar, Var, variables
+from viewlet.errors import CalculusError
+
+NEVER = 1_000
+
+
+def schedule(factors: Iterable[Factor], bound: Iterable[str]) -> list[Factor]:
+    """The factors in an order that binds every variable before it is read.
+
+    A condition ``{x == e}`` with x unknown and e known comes out as the let ``x := e``.
+    """
+    known = set(bound)
+    pending = list(factors)
+    ordered: list[Factor] = []
+    while pending:
+        costs = [_cost(factor, known) for factor in pending]
+        best = min(range(len(pending)), key=costs.__getitem__)
+        if costs[best] >= NEVER:
+            names = sorted({v.name for f in pending for v in factor_variables(f)} - known)
+            raise CalculusError(
+                f"nothing binds {', '.join(names)} in a product of {len(ordered) + len(pending)} factors"
+            )
+        factor = _as_let(pending.pop(best), known)
+        ordered.append(factor)
+        known |= {var.name for var in factor_variables(factor)}
+    return ordered
+
+
+def _cost(factor: Factor, known: set[str]) -> int:
+    """How much later a factor should come; ``NEVER`` while it lacks something."""
+    match factor:
+        case Cond(scalar) | Value(scalar):
+            if _is_known(scalar, known):
+                return 0
+            return 1 if _as_let(factor, known) is not factor else NEVER
+        case Let(_, scalar):
+            return 1 if _is_known(scalar, known) else NEVER
+        case Rel() | Delta() | MapRef():
+            unknown = {a.name for a in arguments(factor) if isinstance(a, Var)} - known
+            unknown = {name for name in unknown if not name.startswith("@")}
+            if not unknown:
+                return 2
+            return (
+                (5 if isinstance(factor, Delta) else 10)
+                + 10 * len(unknown)
+                - (len(arguments(factor)) > len(unknown))
+            )
+        case Lift(_, keys) | Extremum(_, _, _, keys):
+            return 3 if all(_has(key, known) for key in keys) else NEVER
+        case Exists(keys, _, negated):
+            if all(_has(key, known) for key in keys):
+                return 3
+            return NEVER if negated else 500 + sum(not _has(key, known) for key in keys)
+
+
+def _as_let(factor: Factor, known: set[str]) -> Factor:
+    match factor:
+        case Cond(Call("==", (Var() as x, e))) if not _has(x, known) and _is_known(e, known):
+            return Let(x, e)
+        case Cond(Call("==", (e, Var() as x))) if not _has(x, known) and _is_known(e, known):
+            return Let(x, e)
+        case _:
+            return factor
+
+
+def _is_known(scalar: Scalar, known: set[str]) -> bool:
+    return all(_has(var, known) for var in variables(scalar))
+
+
+def _has(var: Var, known: set[str]) -> bool:
+    return var.name in known or is_parameter(var)
