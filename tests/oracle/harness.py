@@ -1,0 +1,175 @@
+"""After every batch, every view equals its query run from scratch by DuckDB.
+
+:func:`replay` is the whole check for one stream at one batch size; :func:`replay_everyhow` repeats it one
+change at a time, in batches, and all at once. ``ENGINES`` is the one list of what is tested.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from sqlglot import exp
+
+import viewlet
+from oracle.compare import Difference, difference
+from oracle.mirror import Mirror, question
+from viewlet.workloads.ddl import creates
+from viewlet.workloads.stream import Batch, Stream, weighted_rows
+
+Check = Callable[[Any], None]
+Engine = tuple[str, str]
+
+# (backend, strategy): every oracle test runs on each of these.
+ENGINES: list[Engine] = [("reference", "reevaluate")]
+
+engines = pytest.mark.parametrize("engine", ENGINES, ids="-".join)
+
+
+def connect(engine: Engine) -> Any:
+    """A database in memory on one of ``ENGINES``."""
+    backend, strategy = engine
+    return viewlet.connect(backend=backend, strategy=strategy)
+
+
+def replay(
+    database: Any,
+    ddl: str,
+    views: Mapping[str, str],
+    batches: Iterable[Batch],
+    *,
+    trigger: str = "auto",
+    check: Check | None = None,
+) -> Counter[str]:
+    """Apply every batch to the database and to DuckDB, and compare all views after each.
+
+    Beyond the views themselves: the change feed of a view adds up to the view, a view that is created at the
+    end holds the same rows as one that was there from the start, and the tables hold what DuckDB holds.
+    ``check`` is called with the database after every batch. Returns in how many states each view held a value
+    that is not NULL: a stream that finds nothing proves nothing.
+    """
+    mirror = Mirror(ddl)
+    questions = {name: question(sql) for name, sql in views.items()}
+    feeds: dict[str, Counter[tuple[Any, ...]]] = {name: Counter() for name in views}
+    found: Counter[str] = Counter()
+    for statement in creates(ddl):
+        database.execute(statement.sql("spark"))
+    for name, sql in views.items():
+        database.execute(f"CREATE MATERIALIZED VIEW {name} AS {_bare(sql)}")
+        feeds[name].update(_rows(database.view(name).to_arrow()))
+        database.view(name).subscribe(lambda changes, feed=feeds[name]: _follow(feed, changes))
+    done: list[Batch] = []
+    for batch in [{}, *batches]:
+        if batch:
+            database.apply(batch, trigger=trigger)
+            mirror.apply(batch)
+        done.append(batch)
+        for name in views:
+            content = database.view(name).to_arrow()
+            wrong = difference(content, mirror.answer(questions[name]))
+            assert not wrong, report(f"view {name}", views[name], ddl, done, wrong)
+            found[name] += _holds_a_value(content)
+        if check is not None:
+            check(database)
+    _check_end(database, mirror, ddl, views, feeds, done)
+    database.close()
+    return found
+
+
+def replay_everyhow(
+    engine: Engine,
+    ddl: str,
+    views: Mapping[str, str],
+    stream: Stream,
+    sizes: Iterable[int] = (1, 7),
+    *,
+    check: Check | None = None,
+) -> Counter[str]:
+    """Replay one stream in batches of each size, and all at once; how often views found something in all."""
+    found: Counter[str] = Counter()
+    for size in sizes:
+        found += replay(connect(engine), ddl, views, stream.batches(size), check=check)
+    tuplewise = replay(connect(engine), ddl, views, [stream.whole()], trigger="tuple", check=check)
+    return found + tuplewise + replay(connect(engine), ddl, views, [stream.whole()], check=check)
+
+
+def nullable(ddl: str) -> str:
+    """The same tables without keys and constraints, so that rows may repeat and values may be NULL.
+
+    >>> nullable("CREATE TABLE r (a BIGINT NOT NULL, b VARCHAR(5), PRIMARY KEY (a))")
+    'CREATE TABLE r (a BIGINT, b VARCHAR(5));'
+    """
+    statements = creates(ddl)
+    for statement in statements:
+        columns = [part for part in statement.this.expressions if isinstance(part, exp.ColumnDef)]
+        for column in columns:
+            column.set("constraints", [])
+        statement.this.set("expressions", columns)
+    return "\n".join(statement.sql("spark") + ";" for statement in statements)
+
+
+def report(what: str, sql: str, ddl: str, batches: list[Batch], wrong: Difference) -> str:
+    """What differs after which batch, with all that is needed to see it again if that is short."""
+    lines = [
+        f"{what} is wrong after batch {len(batches) - 1}",
+        f"  missing:    {wrong.missing[:5]}{' ..' if len(wrong.missing) > 5 else ''}",
+        f"  unexpected: {wrong.unexpected[:5]}{' ..' if len(wrong.unexpected) > 5 else ''}",
+        sql.strip(),
+        ddl.strip(),
+    ]
+    history = [
+        f"batch {number}: {table} {weight:+d} {row}"
+        for number, batch in enumerate(batches[-60:], start=max(len(batches) - 60, 0))
+        for table, changes in batch.items()
+        for row, weight in weighted_rows(changes.slice(0, 20))
+    ]
+    return "\n".join([*lines, *history[-60:]])
+
+
+def _check_end(
+    database: Any,
+    mirror: Mirror,
+    ddl: str,
+    views: Mapping[str, str],
+    feeds: Mapping[str, Counter[tuple[Any, ...]]],
+    done: list[Batch],
+) -> None:
+    for name, sql in views.items():
+        content = Counter(_rows(database.view(name).to_arrow()))
+        feed = feeds[name]
+        wrong = Difference(_excess(content, feed), _excess(feed, content))
+        assert not wrong, report(f"the change feed of {name}", sql, ddl, done, wrong)
+        database.execute(f"CREATE MATERIALIZED VIEW late_{name} AS {_bare(sql)}")
+        late = difference(database.view(f"late_{name}").to_arrow(), mirror.answer(question(sql)))
+        assert not late, report(f"{name}, created after its data,", sql, ddl, done, late)
+        database.execute(f"DROP MATERIALIZED VIEW late_{name}")
+    for table in mirror.schemas:
+        ours, theirs = Counter(_rows(database.table(table).to_arrow())), Counter(mirror.rows(table))
+        assert ours == theirs, f"table {table} differs: {ours - theirs} but {theirs - ours}"
+
+
+def _follow(feed: Counter[tuple[Any, ...]], changes: pa.Table) -> None:
+    """Add one batch of a view's changes to what the feed has said so far."""
+    signs = {"insert": 1, "update_postimage": 1, "delete": -1, "update_preimage": -1}
+    values = changes.drop_columns([name for name in changes.column_names if name.startswith("_c")])
+    for row, kind in zip(_rows(values), changes["_change_type"].to_pylist(), strict=True):
+        feed[row] += signs[kind]
+
+
+def _excess(more: Counter[tuple[Any, ...]], less: Counter[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    return [row for row in more for _ in range(more[row] - less[row])]
+
+
+def _rows(table: pa.Table) -> list[tuple[Any, ...]]:
+    return list(zip(*(column.to_pylist() for column in table.columns), strict=True))
+
+
+def _holds_a_value(content: pa.Table) -> int:
+    return int(any(column.null_count < len(column) for column in content.columns))
+
+
+def _bare(sql: str) -> str:
+    return sql.strip().rstrip(";")
