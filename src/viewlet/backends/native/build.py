@@ -1,0 +1,236 @@
+"""C source to a shared library on disk: find a compiler, compile once, verify before every load.
+
+The cache is content-addressed. A library's key is the hash of everything that decides its bytes (source,
+headers, compiler and its version, flags, and the processor when the flags say ``native``), and its file
+name carries the hash of the bytes themselves::
+
+    <cache>/<key>/<sha256 of the library>.so
+
+A library enters the cache by one ``rename`` of a finished, synced file, so a process killed at any moment
+leaves either nothing or a whole library, and any number of builders may race. The directory belongs to the
+user alone (0700); a file with the wrong owner, mode or hash is never handed out.
+
+>>> source = '#include "status.h"\\nVL_EXPORT int answer(void) { return 42; }'
+>>> path = compile_library(source)
+>>> path == compile_library(source)
+True
+>>> import ctypes
+>>> ctypes.CDLL(str(path)).answer()
+42
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import os
+import platform
+import shlex
+import shutil
+import stat
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from viewlet.errors import BackendError
+
+RUNTIME = Path(__file__).parent / "runtime"
+"""The folder of hand-written headers that emitted programs include."""
+
+BASELINE_FLAGS = ("-std=gnu11", "-O2", "-fPIC", "-shared", "-fvisibility=hidden", "-ffp-contract=off")
+"""For code that is shipped to other machines: the compiler's own baseline processor.
+
+``gnu11`` rather than ``c11`` keeps trigraphs off; contraction is off so that ``a * b + c`` rounds twice,
+as it does in every other engine.
+"""
+
+DEFAULT_FLAGS = (*BASELINE_FLAGS, "-march=native")
+"""For code that runs where it is compiled."""
+
+_FORMAT = "viewlet-native-1"
+_STALE_SECONDS = 3600.0
+
+
+class CompilerError(BackendError):
+    """The C compiler is missing, failed, or rejected a program; the message carries what it said."""
+
+
+@dataclass(frozen=True, slots=True)
+class Compiler:
+    """A command that compiles C, with the version text that makes its output what it is."""
+
+    command: tuple[str, ...]
+    version: str
+
+
+def find_compiler() -> Compiler | None:
+    """``$CC``, else the first of cc, gcc, clang on the path, else the ``ziglang`` package, else None.
+
+    A ``$CC`` that cannot be run is an error, not a reason to look further.
+    """
+    wanted = os.environ.get("CC", "").strip()
+    if wanted:
+        compiler = _probe(tuple(shlex.split(wanted)))
+        if compiler is None:
+            raise CompilerError(f"$CC is {wanted!r}, but that cannot be run; unset CC or name a C compiler")
+        return compiler
+    for command in (("cc",), ("gcc",), ("clang",)):
+        if compiler := _probe(command):
+            return compiler
+    if importlib.util.find_spec("ziglang") is not None:
+        return _probe((sys.executable, "-m", "ziglang", "cc"))
+    return None
+
+
+@lru_cache(maxsize=16)
+def _probe(command: tuple[str, ...]) -> Compiler | None:
+    executable = shutil.which(command[0])
+    if executable is None:
+        return None
+    resolved = (executable, *command[1:])
+    try:
+        answer = subprocess.run([*resolved, "--version"], capture_output=True, text=True, timeout=120)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return Compiler(resolved, answer.stdout) if answer.returncode == 0 else None
+
+
+def compile_library(
+    source: str,
+    *,
+    includes: Sequence[Path] = (RUNTIME,),
+    flags: Sequence[str] = DEFAULT_FLAGS,
+    compiler: Compiler | None = None,
+) -> Path:
+    """The shared library of ``source``, from the cache when an identical one was built before.
+
+    ``includes`` are searched for ``#include "..."`` only, and every header in them counts for the cache
+    key; system directories go into ``flags``. Raises :class:`CompilerError` with the compiler's message.
+    """
+    compiler = compiler or find_compiler()
+    if compiler is None:
+        raise CompilerError(
+            "no C compiler found: install gcc or clang, set CC, or install the extra viewlet[zig]"
+        )
+    shelf = cache_directory() / library_key(source, includes, flags, compiler)
+    if (cached := _verified(shelf)) is not None:
+        return cached
+    return _build(shelf, source, includes, flags, compiler)
+
+
+def cache_directory() -> Path:
+    """``$VIEWLET_CACHE``, else ``viewlet`` in the XDG cache folder; created with mode 0700 and checked."""
+    chosen = os.environ.get("VIEWLET_CACHE")
+    if chosen:
+        directory = Path(chosen)
+    else:
+        directory = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "viewlet"
+    try:
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        found = directory.lstat()
+    except OSError as error:
+        raise CompilerError(
+            f"cannot use {directory} for compiled programs: {error}; set VIEWLET_CACHE"
+        ) from error
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
+        raise CompilerError(
+            f"{directory} must be a directory that only its user can enter, because programs are loaded "
+            f"from it: run chmod 700 {directory}, or set VIEWLET_CACHE to another place"
+        )
+    return directory
+
+
+def library_key(source: str, includes: Iterable[Path], flags: Sequence[str], compiler: Compiler) -> str:
+    """The hash of everything that decides the library's bytes."""
+    parts = [_FORMAT, sys.platform, platform.machine(), *compiler.command, compiler.version, *flags]
+    if any(flag.endswith("=native") for flag in flags):
+        parts.append(_processor())
+    for folder in includes:
+        for header in sorted(folder.glob("*.h")):
+            parts += [header.name, header.read_text(encoding="utf-8")]
+    digest = hashlib.sha256()
+    for part in (*parts, source):
+        data = part.encode()
+        digest.update(len(data).to_bytes(8, "little") + data)
+    return digest.hexdigest()
+
+
+@lru_cache(maxsize=1)
+def _processor() -> str:
+    """What ``-march=native`` looks at, so that a home directory shared by machines stays safe."""
+    wanted = ("model name", "flags", "features", "cpu part")
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return platform.processor()
+    return "\n".join(sorted({line for line in lines if line.lower().startswith(wanted)}))
+
+
+def _verified(shelf: Path) -> Path | None:
+    """A library on the shelf with the right owner, mode and hash; what fails the test is removed."""
+    try:
+        entries = sorted(shelf.glob("*.so"))
+    except OSError:
+        return None
+    for path in entries:
+        try:
+            found = path.lstat()
+            sound = (
+                stat.S_ISREG(found.st_mode)
+                and found.st_uid == os.getuid()
+                and not found.st_mode & 0o022
+                and hashlib.sha256(path.read_bytes()).hexdigest() == path.stem
+            )
+        except FileNotFoundError:
+            continue
+        if sound:
+            return path
+        path.unlink(missing_ok=True)
+    return None
+
+
+def _build(
+    shelf: Path, source: str, includes: Sequence[Path], flags: Sequence[str], compiler: Compiler
+) -> Path:
+    shelf.mkdir(mode=0o700, exist_ok=True)
+    _remove_stale(shelf)
+    with tempfile.TemporaryDirectory(prefix="build-", dir=shelf) as folder:
+        program, library = Path(folder, "program.c"), Path(folder, "program.so")
+        program.write_text(source, encoding="utf-8")
+        paths = [flag for include in includes for flag in ("-iquote", str(include))]
+        command = [*compiler.command, *flags, *paths, "-o", str(library), str(program)]
+        try:
+            answer = subprocess.run(command, capture_output=True, text=True, errors="replace", cwd=folder)
+        except OSError as error:
+            raise CompilerError(f"cannot run {compiler.command[0]}: {error}") from error
+        if answer.returncode != 0:
+            said = answer.stderr.strip() or f"exit status {answer.returncode}, no message"
+            raise CompilerError(f"{' '.join(compiler.command)} rejected the program:\n{_head(said)}")
+        data = library.read_bytes()
+        library.chmod(0o500)
+        with library.open("rb") as file:
+            os.fsync(file.fileno())
+        final = shelf / f"{hashlib.sha256(data).hexdigest()}.so"
+        library.replace(final)
+    return final
+
+
+def _head(text: str, lines: int = 40) -> str:
+    """The first lines: one mistake in C makes hundreds."""
+    every = text.splitlines()
+    return "\n".join(every[:lines] + ([f"... and {len(every) - lines} more lines"] if every[lines:] else []))
+
+
+def _remove_stale(shelf: Path) -> None:
+    """Folders that a killed builder left behind; a live one is younger than the limit."""
+    for folder in shelf.glob("build-*"):
+        try:
+            if time.time() - folder.lstat().st_mtime > _STALE_SECONDS:
+                shutil.rmtree(folder, ignore_errors=True)
+        except FileNotFoundError:
+            continue

@@ -1,0 +1,174 @@
+/* map_inplace.h: a map whose records sit in the hash table itself. Include once per map.
+ *
+ * For records up to about 48 bytes without secondary indexes: one cache miss per lookup. Linear probing,
+ * at most half full, backward shift on removal.
+ *
+ * Before the include, for a map called m:
+ *
+ *   typedef struct { int64_t orderkey; } m_key;
+ *   typedef struct { m_key key; int64_t count; int64_t revenue; } m_record;
+ *   VL_INLINE uint64_t m_hash(const m_key *k) { return vl_hash1((uint64_t)k->orderkey); }
+ *   VL_INLINE bool m_equal(const m_key *x, const m_key *y) { return x->orderkey == y->orderkey; }
+ *   #define VL_MAP m
+ *   #include "map_inplace.h"
+ *
+ * A slot is free when VL_MAP_EMPTY(r) holds, by default (r)->count == 0; a free slot is all zeros.
+ * So between m_upsert of a new key and the moment its count becomes non-zero, no other call may touch
+ * the map. The header undefines VL_MAP and VL_MAP_EMPTY.
+ *
+ *   bool m_init(a, m)                     false with VL_E_LOST when there is no memory
+ *   m_record *m_find(a, m, &key)          NULL when absent
+ *   m_record *m_upsert(a, m, &key)        never NULL; new records are zero but for the key
+ *   void m_settle(a, m, r)                call after changing r->count: removes r when it is empty
+ *   m_record *m_next(a, m, r)             loop: for (r = m_next(a, m, NULL); r; r = m_next(a, m, r))
+ *   void m_find_batch(a, m, keys, n, out) n lookups with prefetching; out[i] is NULL when absent
+ *   void m_prefetch(a, m, &key)           the slot will be needed about a dozen lookups from now
+ *   bool m_reserve(a, m, n)               n more records will not make the table grow
+ *   void m_clear(a, m)
+ *
+ * Any m_upsert or m_settle of this map invalidates its record pointers and its loops. Other maps may
+ * change freely during a loop.
+ */
+#include "map.h"
+
+#ifndef VL_MAP_EMPTY
+#define VL_MAP_EMPTY(r) ((r)->count == 0)
+#endif
+#define VL_M(suffix) VL_JOIN(VL_MAP, suffix)
+
+VL_COLD bool VL_M(_resize)(vl_arena *a, vl_map_inplace *m, uint32_t bits) {
+    uint64_t bytes = sizeof(VL_M(_record)) << bits;
+    if (bits > 40) return false;
+    vl_ref fresh = vl_try_alloc(a, &m->account, bytes);
+    if (!fresh) return false;
+    VL_M(_record) *to = vl_at(a, fresh);
+    memset(to, 0, bytes);
+    uint64_t mask = (UINT64_C(1) << bits) - 1;
+    if (m->slots) {
+        VL_M(_record) *from = vl_at(a, m->slots);
+        for (uint64_t i = 0; i <= m->mask; i++) {
+            if (VL_MAP_EMPTY(&from[i])) continue;
+            uint64_t j = VL_M(_hash)(&from[i].key) >> (64 - bits);
+            while (!VL_MAP_EMPTY(&to[j])) j = (j + 1) & mask;
+            to[j] = from[i];
+        }
+        vl_free(a, &m->account, m->slots, (m->mask + 1) * sizeof *from);
+    }
+    m->slots = fresh;
+    m->mask = mask;
+    m->shift = 64 - bits;
+    m->grow_at = (mask + 1) / 2;
+    return true;
+}
+
+VL_FUNCTION bool VL_M(_init)(vl_arena *a, vl_map_inplace *m) {
+    memset(m, 0, sizeof *m);
+    m->record_size = sizeof(VL_M(_record));
+    m->scratch = vl_alloc_zeroed(a, &m->account, sizeof(VL_M(_record)));
+    if (m->scratch && VL_M(_resize)(a, m, VL_INPLACE_BITS)) return true;
+    a->errors |= VL_E_LOST;
+    return false;
+}
+
+VL_INLINE void VL_M(_prefetch)(const vl_arena *a, const vl_map_inplace *m, const VL_M(_key) * key) {
+    __builtin_prefetch((const VL_M(_record) *)vl_at(a, m->slots) + (VL_M(_hash)(key) >> m->shift));
+}
+
+VL_INLINE VL_M(_record) * VL_M(_find)(const vl_arena *a, const vl_map_inplace *m, const VL_M(_key) * key) {
+    VL_M(_record) *slots = vl_at(a, m->slots);
+    for (uint64_t i = VL_M(_hash)(key) >> m->shift;; i = (i + 1) & m->mask) {
+        if (VL_MAP_EMPTY(&slots[i])) return NULL;
+        if (VL_M(_equal)(&slots[i].key, key)) return &slots[i];
+    }
+}
+
+VL_FUNCTION void VL_M(_find_batch)(const vl_arena *a, const vl_map_inplace *m, const VL_M(_key) * keys, uint64_t n,
+                                   VL_M(_record) * *out) {
+    for (uint64_t i = 0; i < n && i < VL_AHEAD; i++) VL_M(_prefetch)(a, m, &keys[i]);
+    for (uint64_t i = 0; i < n; i++) {
+        if (i + VL_AHEAD < n) VL_M(_prefetch)(a, m, &keys[i + VL_AHEAD]);
+        out[i] = VL_M(_find)(a, m, &keys[i]);
+    }
+}
+
+/* The table is at its mark: grow it, or run denser while the limit is in the way. NULL = there is room. */
+VL_COLD VL_M(_record) * VL_M(_make_room)(vl_arena *a, vl_map_inplace *m, const VL_M(_key) * key) {
+    uint64_t dense = m->mask - m->mask / 16;
+    if (VL_M(_resize)(a, m, 65 - m->shift)) return NULL;
+    m->grow_at = dense;
+    if (m->count < dense) return NULL;
+    VL_M(_record) *r = VL_M(_find)(a, m, key);
+    if (r) return r;
+    a->errors |= VL_E_LOST;
+    r = vl_at(a, m->scratch);
+    memset(r, 0, sizeof *r);
+    r->key = *key;
+    return r;
+}
+
+VL_INLINE VL_M(_record) * VL_M(_upsert)(vl_arena *a, vl_map_inplace *m, const VL_M(_key) * key) {
+    if (VL_UNLIKELY(m->count >= m->grow_at)) {
+        VL_M(_record) *r = VL_M(_make_room)(a, m, key);
+        if (r) return r;
+    }
+    VL_M(_record) *slots = vl_at(a, m->slots);
+    for (uint64_t i = VL_M(_hash)(key) >> m->shift;; i = (i + 1) & m->mask) {
+        VL_M(_record) *r = &slots[i];
+        if (VL_MAP_EMPTY(r)) {
+            r->key = *key;
+            m->count++;
+            return r;
+        }
+        if (VL_M(_equal)(&r->key, key)) return r;
+    }
+}
+
+VL_COLD void VL_M(_shrink)(vl_arena *a, vl_map_inplace *m) {
+    vl_errors before = a->errors;
+    VL_M(_resize)(a, m, 64 - m->shift - 2);
+    a->errors = before; /* not shrinking is no failure */
+}
+
+/* Closes the gap that r leaves. r itself may already read as empty. */
+VL_FUNCTION void VL_M(_remove)(vl_arena *a, vl_map_inplace *m, VL_M(_record) * r) {
+    VL_M(_record) *slots = vl_at(a, m->slots);
+    if (VL_UNLIKELY(r == vl_at(a, m->scratch))) return;
+    uint64_t mask = m->mask, i = (uint64_t)(r - slots);
+    for (uint64_t j = (i + 1) & mask; !VL_MAP_EMPTY(&slots[j]); j = (j + 1) & mask) {
+        uint64_t home = VL_M(_hash)(&slots[j].key) >> m->shift;
+        if (((j - home) & mask) >= ((j - i) & mask)) {
+            slots[i] = slots[j];
+            i = j;
+        }
+    }
+    memset(&slots[i], 0, sizeof slots[i]);
+    m->count--;
+    if (VL_UNLIKELY(m->count < mask / 16) && m->shift < 64 - VL_INPLACE_BITS - 2) VL_M(_shrink)(a, m);
+}
+
+VL_INLINE void VL_M(_settle)(vl_arena *a, vl_map_inplace *m, VL_M(_record) * r) {
+    if (VL_MAP_EMPTY(r)) VL_M(_remove)(a, m, r);
+}
+
+VL_INLINE VL_M(_record) * VL_M(_next)(const vl_arena *a, const vl_map_inplace *m, VL_M(_record) * r) {
+    VL_M(_record) *slots = vl_at(a, m->slots), *end = slots + m->mask + 1;
+    for (r = r ? r + 1 : slots; r < end; r++)
+        if (!VL_MAP_EMPTY(r)) return r;
+    return NULL;
+}
+
+VL_FUNCTION bool VL_M(_reserve)(vl_arena *a, vl_map_inplace *m, uint64_t n) {
+    uint32_t bits = 64 - m->shift;
+    while (bits < 63 && m->count + n > (UINT64_C(1) << bits) / 2) bits++;
+    return bits == 64 - m->shift || VL_M(_resize)(a, m, bits);
+}
+
+VL_FUNCTION void VL_M(_clear)(vl_arena *a, vl_map_inplace *m) {
+    memset(vl_at(a, m->slots), 0, (m->mask + 1) * sizeof(VL_M(_record)));
+    m->count = 0;
+    if (m->shift < 64 - VL_INPLACE_BITS - 2) VL_M(_shrink)(a, m);
+}
+
+#undef VL_M
+#undef VL_MAP
+#undef VL_MAP_EMPTY

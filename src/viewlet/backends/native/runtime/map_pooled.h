@@ -1,0 +1,152 @@
+/* map_pooled.h: a map whose records sit in a pool under stable ids and addresses. Include once per map.
+ *
+ * For maps with secondary indexes, for records over about 48 bytes, and for maps that a statement
+ * changes while it loops over them.
+ *
+ * Before the include, for a map called m (the pool owns `id`; a slice index owns its `..._at`):
+ *
+ *   typedef struct { int64_t orderkey, partkey; } m_key;
+ *   typedef struct { m_key key; uint32_t id, by_part_at; int64_t count; vl_i128 price; } m_record;
+ *   VL_INLINE uint64_t m_hash(const m_key *k);
+ *   VL_INLINE bool m_equal(const m_key *x, const m_key *y);
+ *   #define VL_MAP m
+ *   #define VL_MAP_INDEXED            only with secondary indexes: m_attach and m_detach are then to be
+ *   #include "map_pooled.h"           defined after the include; they put a record into its indexes and
+ *                                     take it out again
+ *
+ *   bool m_init(a, m)                     false with VL_E_LOST when there is no memory
+ *   m_record *m_find(a, m, &key)          NULL when absent
+ *   m_record *m_upsert(a, m, &key)        never NULL; new records are zero but for key and id
+ *   m_record *m_at(a, m, id)              of a live id
+ *   void m_settle(a, m, r)                call after changing r->count: removes r when it is empty
+ *   void m_remove(a, m, r)
+ *   m_record *m_next(a, m, r)             loop: for (r = m_next(a, m, NULL); r; r = m_next(a, m, r))
+ *   m_record *m_from(a, m, id)            loop that removes: see below
+ *   void m_find_batch(a, m, keys, n, out), m_prefetch(a, m, &key), bool m_reserve(a, m, n), m_clear(a, m)
+ *
+ * A record's address and id stay until it is removed. During a loop over a map the same map may change:
+ * a record inserted meanwhile may or may not be met, one removed meanwhile is not met, every other is
+ * met exactly once. A loop that may remove the current record steps by id:
+ *   for (r = m_from(a, m, 1); r; r = m_from(a, m, id + 1)) { id = r->id; ...; m_settle(a, m, r); }
+ *
+ * A record with count zero stays findable until m_settle, so the order of operations between m_upsert
+ * and m_settle is free. VL_MAP_EMPTY(r) may replace the test (r)->count == 0.
+ */
+#include "map.h"
+
+#ifndef VL_MAP_EMPTY
+#define VL_MAP_EMPTY(r) ((r)->count == 0)
+#endif
+#define VL_M(suffix) VL_JOIN(VL_MAP, suffix)
+#define VL_M_SIZE sizeof(VL_M(_record))
+#define VL_M_ID offsetof(VL_M(_record), id)
+
+#ifdef VL_MAP_INDEXED
+static void VL_M(_attach)(vl_arena *a, vl_map_pooled *m, VL_M(_record) * r);
+static void VL_M(_detach)(vl_arena *a, vl_map_pooled *m, VL_M(_record) * r);
+#endif
+
+VL_FUNCTION bool VL_M(_init)(vl_arena *a, vl_map_pooled *m) {
+    return vl_pool_init(a, &m->pool, VL_M_SIZE) && vl_index_init(a, &m->index);
+}
+
+VL_INLINE VL_M(_record) * VL_M(_at)(const vl_arena *a, const vl_map_pooled *m, uint32_t id) {
+    return vl_pool_at(a, &m->pool, id, VL_M_SIZE);
+}
+
+VL_INLINE void VL_M(_prefetch)(const vl_arena *a, const vl_map_pooled *m, const VL_M(_key) * key) {
+    vl_index_prefetch(a, &m->index, vl_hash32(VL_M(_hash)(key)));
+}
+
+VL_INLINE VL_M(_record) * VL_M(_find_hashed)(const vl_arena *a, const vl_map_pooled *m, const VL_M(_key) * key,
+                                             uint32_t hash) {
+    uint32_t id;
+    for (vl_probe p = vl_index_probe(a, &m->index, hash); (id = vl_index_match(&p)) != 0;) {
+        VL_M(_record) *r = VL_M(_at)(a, m, id);
+        if (VL_LIKELY(VL_M(_equal)(&r->key, key))) return r;
+    }
+    return NULL;
+}
+
+VL_INLINE VL_M(_record) * VL_M(_find)(const vl_arena *a, const vl_map_pooled *m, const VL_M(_key) * key) {
+    return VL_M(_find_hashed)(a, m, key, vl_hash32(VL_M(_hash)(key)));
+}
+
+VL_FUNCTION VL_M(_record) * VL_M(_insert)(vl_arena *a, vl_map_pooled *m, const VL_M(_key) * key, uint32_t hash) {
+    VL_M(_record) *r = vl_pool_take(a, &m->pool, VL_M_SIZE, VL_M_ID);
+    r->key = *key;
+    if (VL_UNLIKELY(r->id == 0)) return r;
+    if (VL_UNLIKELY(!vl_index_insert(a, &m->index, hash, r->id))) {
+        a->errors |= VL_E_LOST;
+        vl_pool_release(a, &m->pool, r, VL_M_SIZE, VL_M_ID);
+        r = VL_M(_at)(a, m, 0);
+        memset(r, 0, sizeof *r);
+        r->key = *key;
+        return r;
+    }
+#ifdef VL_MAP_INDEXED
+    VL_M(_attach)(a, m, r);
+#endif
+    return r;
+}
+
+VL_INLINE VL_M(_record) * VL_M(_upsert)(vl_arena *a, vl_map_pooled *m, const VL_M(_key) * key) {
+    uint32_t hash = vl_hash32(VL_M(_hash)(key));
+    VL_M(_record) *r = VL_M(_find_hashed)(a, m, key, hash);
+    return r ? r : VL_M(_insert)(a, m, key, hash);
+}
+
+VL_FUNCTION void VL_M(_remove)(vl_arena *a, vl_map_pooled *m, VL_M(_record) * r) {
+    if (VL_UNLIKELY(r->id == 0)) return;
+#ifdef VL_MAP_INDEXED
+    VL_M(_detach)(a, m, r);
+#endif
+    vl_index_remove(a, &m->index, vl_hash32(VL_M(_hash)(&r->key)), r->id);
+    vl_pool_release(a, &m->pool, r, VL_M_SIZE, VL_M_ID);
+}
+
+VL_INLINE void VL_M(_settle)(vl_arena *a, vl_map_pooled *m, VL_M(_record) * r) {
+    if (VL_MAP_EMPTY(r)) VL_M(_remove)(a, m, r);
+}
+
+VL_INLINE VL_M(_record) * VL_M(_from)(const vl_arena *a, const vl_map_pooled *m, uint32_t id) {
+    return vl_pool_from(a, &m->pool, id, VL_M_SIZE, VL_M_ID);
+}
+
+VL_INLINE VL_M(_record) * VL_M(_next)(const vl_arena *a, const vl_map_pooled *m, const VL_M(_record) * r) {
+    return VL_M(_from)(a, m, r ? r->id + 1 : 1);
+}
+
+/* Two stages: index slots a dozen keys ahead, records half a dozen ahead. */
+VL_FUNCTION void VL_M(_find_batch)(const vl_arena *a, const vl_map_pooled *m, const VL_M(_key) * keys, uint64_t n,
+                                   VL_M(_record) * *out) {
+    uint32_t id;
+    for (uint64_t i = 0; i < n + VL_AHEAD; i++) {
+        if (i < n) VL_M(_prefetch)(a, m, &keys[i]);
+        if (i >= VL_AHEAD / 2 && i - VL_AHEAD / 2 < n) {
+            vl_probe p = vl_index_probe(a, &m->index, vl_hash32(VL_M(_hash)(&keys[i - VL_AHEAD / 2])));
+            if ((id = vl_index_match(&p)) != 0) __builtin_prefetch(VL_M(_at)(a, m, id));
+        }
+        if (i >= VL_AHEAD) out[i - VL_AHEAD] = VL_M(_find)(a, m, &keys[i - VL_AHEAD]);
+    }
+}
+
+VL_FUNCTION bool VL_M(_reserve)(vl_arena *a, vl_map_pooled *m, uint64_t n) {
+    return vl_pool_reserve(a, &m->pool, n, VL_M_SIZE) && vl_index_reserve(a, &m->index, n);
+}
+
+/* Removes every record, from the secondary indexes too. */
+VL_FUNCTION void VL_M(_clear)(vl_arena *a, vl_map_pooled *m) {
+    VL_M(_record) * r;
+    for (uint32_t id = 1; (r = VL_M(_from)(a, m, id)) != NULL; id++) {
+        id = r->id;
+        VL_M(_remove)(a, m, r);
+    }
+}
+
+#undef VL_M
+#undef VL_M_SIZE
+#undef VL_M_ID
+#undef VL_MAP
+#undef VL_MAP_EMPTY
+#undef VL_MAP_INDEXED
