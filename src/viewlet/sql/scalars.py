@@ -15,7 +15,24 @@ because conversions are explicit ``cast`` calls.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+
+from viewlet.core.arithmetic import arithmetic_type
+from viewlet.core.scalar import Call, Const, Scalar, call, is_null
+from viewlet.core.types import (
+    BIGINT,
+    BOOLEAN,
+    DATE,
+    DOUBLE,
+    INT,
+    INTEGER_BITS,
+    NULL,
+    TIMESTAMP,
+    VARCHAR,
+    Kind,
+    Type,
+)
+from viewlet.sql.typing import TypeMismatchError, wider, widest
 
 OPERATIONS: Mapping[str, str] = {
     # arithmetic
@@ -95,3 +112,134 @@ OPERATIONS: Mapping[str, str] = {
     "days_between": "(later DATE, earlier DATE) INT",
     "last_day": "(x DATE) the last day of its month, DATE",
 }
+
+
+def cast(scalar: Scalar, kind: Type) -> Scalar:
+    """``scalar`` as a value of that type; a literal NULL just changes its type.
+
+    >>> cast(Const(None, NULL), BIGINT)
+    Const(value=None, type=Type(kind=<Kind.BIGINT: 'BIGINT'>, precision=0, scale=0))
+    """
+    if is_null(scalar):
+        return Const(None, kind)
+    if {scalar.type.kind, kind.kind} in FORBIDDEN_CASTS:
+        raise TypeMismatchError(f"{scalar.type} cannot be cast to {kind}")
+    return call("cast", scalar, type=kind)
+
+
+FORBIDDEN_CASTS = tuple(
+    {moment, other}
+    for moment in (Kind.DATE, Kind.TIMESTAMP)
+    for other in (*INTEGER_BITS, Kind.DECIMAL, Kind.FLOAT, Kind.DOUBLE, Kind.BOOLEAN)
+)
+
+
+def number(scalar: Scalar, beside: Type, what: str) -> Scalar:
+    """``scalar`` as an operand of arithmetic: text is read as a number, NULL takes the other side's type."""
+    kind = scalar.type
+    if kind == VARCHAR:
+        return cast(scalar, BIGINT if beside.is_integer else DOUBLE)
+    if kind == NULL:
+        return Const(None, beside if beside.is_numeric else DOUBLE)
+    if not kind.is_numeric:
+        raise TypeMismatchError(f"{what} needs numbers, got {kind}")
+    return scalar
+
+
+def arithmetic(op: str, left: Scalar, right: Scalar) -> Scalar:
+    """``left op right`` with Spark's result type.
+
+    >>> from viewlet.core.scalar import Var
+    >>> str(arithmetic("/", Var("a", INT), Var("b", INT)).type)
+    'DOUBLE'
+    """
+    a, b = number(left, right.type, op), number(right, left.type, op)
+    return call(op, a, b, type=arithmetic_type(op, a, b))
+
+
+def compare(op: str, left: Scalar, right: Scalar) -> Scalar:
+    """``left op right`` after bringing both to comparable types; numbers of any two types compare as is.
+
+    >>> from viewlet.core.scalar import Var
+    >>> compare("<", Var("d", DATE), Const("2024-01-31", VARCHAR)).args[1].type == DATE
+    True
+    """
+    a, b = comparable(left, right.type, op), comparable(right, left.type, op)
+    return call(op, a, b, type=BOOLEAN)
+
+
+def comparable(scalar: Scalar, other: Type, what: str) -> Scalar:
+    """``scalar`` in the type in which it is compared with a value of type ``other``."""
+    kind = scalar.type
+    if kind == other or (kind.is_numeric and other.is_numeric):
+        return scalar
+    common = wider(kind, other)
+    if common is None:
+        raise TypeMismatchError(f"{what} compares {kind} with {other}; cast one of them")
+    if kind.is_numeric and common.is_numeric:
+        return scalar
+    return cast(scalar, common)
+
+
+def condition(scalar: Scalar, what: str) -> Scalar:
+    """``scalar`` as a condition."""
+    if is_null(scalar):
+        return Const(None, BOOLEAN)
+    if scalar.type != BOOLEAN:
+        raise TypeMismatchError(f"{what} needs a condition, got {scalar.type}")
+    return scalar
+
+
+def alike(scalars: Sequence[Scalar], what: str) -> tuple[Scalar, ...]:
+    """The scalars cast to their wider type, as the results of CASE and COALESCE are."""
+    common = widest((scalar.type for scalar in scalars), what)
+    return tuple(cast(scalar, common) for scalar in scalars)
+
+
+def case(branches: Sequence[tuple[Scalar, Scalar]], otherwise: Scalar) -> Scalar:
+    """CASE WHEN c1 THEN v1 ... ELSE otherwise END."""
+    results = alike([*(value for _, value in branches), otherwise], "CASE")
+    tests = [condition(test, "WHEN") for test, _ in branches]
+    flat = [part for pair in zip(tests, results[:-1], strict=True) for part in pair]
+    return call("case", *flat, results[-1], type=results[-1].type)
+
+
+def membership(item: Scalar, choices: Sequence[Scalar]) -> Scalar:
+    """``item IN (choices)``: one call over literals, else an OR of equalities."""
+    equalities = [compare("=", item, choice) for choice in choices]
+    literals = [eq.args[1] for eq in equalities if isinstance(eq, Call)]
+    same_item = all(isinstance(eq, Call) and eq.args[0] == item for eq in equalities)
+    if same_item and all(isinstance(choice, Const) for choice in literals):
+        return call("in", item, *literals, type=BOOLEAN)
+    return call("or", *equalities)
+
+
+def text(scalar: Scalar) -> Scalar:
+    """``scalar`` as an argument of a string function."""
+    return cast(scalar, VARCHAR)
+
+
+def whole(scalar: Scalar, what: str) -> Scalar:
+    """``scalar`` as an INT argument such as a length or a number of days."""
+    if scalar.type.is_integer or is_null(scalar) or scalar.type == VARCHAR:
+        return cast(scalar, INT)
+    raise TypeMismatchError(f"{what} needs an integer, got {scalar.type}")
+
+
+def real(scalar: Scalar, what: str) -> Scalar:
+    """``scalar`` as a DOUBLE argument."""
+    return cast(number(scalar, DOUBLE, what), DOUBLE)
+
+
+def moment(scalar: Scalar, what: str) -> Scalar:
+    """``scalar`` as an argument that is a DATE or a TIMESTAMP; text is read as a DATE."""
+    if scalar.type in (DATE, TIMESTAMP):
+        return scalar
+    return day(scalar, what)
+
+
+def day(scalar: Scalar, what: str) -> Scalar:
+    """``scalar`` as a DATE argument."""
+    if scalar.type in (DATE, TIMESTAMP, VARCHAR, NULL):
+        return cast(scalar, DATE)
+    raise TypeMismatchError(f"{what} needs a date, got {scalar.type}")
