@@ -109,8 +109,8 @@ class _Emitter:
             case "in", (subject, *choices):
                 return self.membership(subject, choices, depth)
             case "only", (count, value):
-                only = self.refer(_only)
-                return f"{only}({self.emit(count, depth)}, {self.emit_as(value, call.type, depth)})"
+                check = self.refer(only)
+                return f"{check}({self.emit(count, depth)}, {self.emit_as(value, call.type, depth)})"
             case "avg", (total, count):
                 return self.average(call, total, count, depth)
             case ("greatest" | "least") as op, args:
@@ -275,6 +275,16 @@ def common_type(*kinds: Type) -> Type:
     raise CompileError(f"{' and '.join(map(str, known))} do not compare: cast one of them")
 
 
+def in_type(scalar: Scalar, kind: Type) -> Scalar:
+    """The scalar in the representation of another type, so that values of both compare by identity.
+
+    >>> from viewlet.core.types import decimal, INT
+    >>> evaluate(in_type(Var("x", INT), decimal(9, 2)), {"x": 3})
+    300
+    """
+    return scalar if same_representation(scalar.type, kind) else Call("coalesce", (scalar,), kind)
+
+
 def same_representation(source: Type, target: Type) -> bool:
     """Do both types stand for the same value by the same physical value?"""
     if source.kind is Kind.NULL or source == target:
@@ -321,12 +331,12 @@ def _extreme(choose: Callable[[list[Any]], Value], *values: Value) -> Value:
     return choose(known) if known else None
 
 
-def _only(count: Value, value: Value) -> Value:
-    """The one value of a scalar subquery: NULL without rows, an error with several."""
+def only(count: Value, value: Value) -> Value:
+    """The value of a scalar subquery that has ``count`` rows: NULL without rows, an error with several."""
     if not count:
         return None
     if count == 1:
         return value
     raise ValueRangeError(
-        f"more than one row returned by a subquery used as a value ({count} rows): aggregate it, or use IN"
+        f"more than one row returned by a subquery: {count} where one is needed; aggregate, or use IN"
     )
