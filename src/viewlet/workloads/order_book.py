@@ -33,7 +33,7 @@ Levels: TypeAlias = Callable[[int, Index], Integers]
 
 
 def drawn(prices: int, skew: float = 0.0) -> Levels:
-    """Levels from a domain of ``prices``: Zipf with exponent ``skew``, low levels most often; 0 is uniform."""
+    """Levels from a domain of ``prices``: Zipf with exponent ``skew``, low levels most; 0: uniform."""
     return lambda seed, order: draws.zipf(seed, "price", order, prices, skew)
 
 
@@ -94,7 +94,7 @@ def stream(
 
 
 def adversarial(events: int, prices: int, *, tick: int = 1, brokers: int = 10, seed: int = 0) -> Stream:
-    """The book that ruins a boundary cursor: once filled, every event moves VWAP's boundary across all levels.
+    """The book that ruins a boundary cursor: once full, every event moves VWAP's boundary across it.
 
     On each side the lowest level outweighs all others together, so that a quarter of the volume is reached
     only there; then an order ten times as heavy comes and goes at the highest level, on both sides in turn.
