@@ -171,7 +171,7 @@ def test_doubles_print_so_that_they_read_back(value: float) -> None:
 def test_floats_print_short_and_read_back(value: float) -> None:
     text = show(value, FLOAT)
     assert apply("cast", (text, VARCHAR), type=FLOAT) == value
-    assert len(text.lstrip("-").split("E")[0]) <= 12
+    assert len(text.lstrip("-").split("E")[0]) <= 14
 
 
 @given(exact_operands(), st.integers(1, 10**6), st.sampled_from((decimal(38, 6), DOUBLE)))

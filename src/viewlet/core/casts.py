@@ -130,7 +130,7 @@ def _show_double(value: float) -> str:
 def _shortest_single(value: float) -> float:
     """The double with the fewest digits that is the same FLOAT."""
     return next(
-        (short for digits in range(6, 9) if single(short := float(f"{value:.{digits}g}"), "FLOAT") == value),
+        (short for digits in range(6, 10) if single(short := float(f"{value:.{digits}g}"), "FLOAT") == value),
         value,
     )
 
