@@ -20,7 +20,7 @@ from viewlet.core.types import Column
 from viewlet.errors import SqlError, UnsupportedError
 from viewlet.sql.catalog import ForeignKey, Table, TableKind
 from viewlet.sql.position import invalid, unsupported
-from viewlet.sql.typing import type_of
+from viewlet.sql.typing import TypeMismatchError, type_of
 
 MAX_NESTING = 100
 SPARK_FAMILY = ("spark", "spark2", "databricks", "hive")
