@@ -353,13 +353,42 @@ VL_FUNCTION bool vl_reserve(vl_arena *a, uint64_t bytes) {
     return true;
 }
 
+/* ---- audit: every byte below top is the header, live, or idle ---- */
+
+/* Bytes on free lists and left in the slab: live + idle = top, exactly. */
+VL_FUNCTION uint64_t vl_arena_idle(const vl_arena *a) {
+    const vl_header *h = vl_head(a);
+    uint64_t idle = h->slab_end - h->slab_next;
+    for (uint32_t c = 0; c < VL_CLASSES; c++)
+        for (vl_ref r = h->freed[c], next; r; r = next) {
+            VL_UNPOISON(a->base + r, 8);
+            next = *(vl_ref *)vl_at(a, r);
+            VL_POISON(a->base + r, vl_class_size(c));
+            idle += vl_class_size(c);
+        }
+    VL_POISON(a->base + h->slab_next, h->slab_end - h->slab_next);
+    return idle;
+}
+
+/* Under AddressSanitizer an image is read or written whole: lift the poison, then lay it again. */
+VL_INLINE void vl_arena_unpoison(vl_arena *a) { VL_UNPOISON(a->base, a->committed); }
+VL_INLINE void vl_arena_poison(vl_arena *a) {
+#ifdef VL_ASAN
+    VL_POISON(a->base + vl_head(a)->top, a->committed - vl_head(a)->top);
+    vl_arena_idle(a);
+#else
+    (void)a;
+#endif
+}
+
 /* ---- opening and closing ---- */
 
 VL_FUNCTION vl_errors vl_arena_reserve(vl_arena *a, int fd, uint64_t limit, uint64_t least) {
     uint64_t want = limit ? vl_round_up(limit + limit / 8 + 2 * VL_SLACK_LEAST, VL_PAGE) : VL_RESERVE_DEFAULT;
+    if (want < VL_RESERVE_LEAST) want = VL_RESERVE_LEAST;
     if (want < least) want = vl_round_up(least, VL_PAGE);
     void *p = MAP_FAILED;
-    for (; want >= VL_RESERVE_LEAST / 4 && want >= least; want /= 2) {
+    for (; want >= VL_RESERVE_LEAST && want >= least; want /= 2) {
         want = vl_round_up(want, VL_PAGE);
         p = mmap(NULL, want, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         if (p != MAP_FAILED) break;
@@ -373,7 +402,7 @@ VL_FUNCTION vl_errors vl_arena_reserve(vl_arena *a, int fd, uint64_t limit, uint
 
 VL_FUNCTION void vl_arena_close(vl_arena *a) {
     if (!a->base) return;
-    VL_UNPOISON(a->base, a->committed);
+    vl_arena_unpoison(a);
     munmap(a->base, a->reserved);
     a->base = NULL;
     a->reserved = a->committed = 0;
@@ -443,20 +472,22 @@ VL_FUNCTION vl_errors vl_arena_attach_file(vl_arena *a, int fd, uint64_t limit, 
     if (ftruncate(fd, (off_t)vl_round_up((uint64_t)s.st_size, VL_PAGE)) != 0 || vl_arena_refresh(a))
         return vl_arena_fail(a, VL_E_SYSTEM);
     vl_head(a)->size = a->committed;
+    vl_arena_poison(a);
     return VL_OK;
 }
 
 /* Writes the image to fd from its start. The image can be loaded, or attached in place. */
 VL_FUNCTION vl_errors vl_arena_save(vl_arena *a, int fd) {
-    vl_header *h = vl_head(a);
-    for (uint64_t done = 0; done < h->top;) {
-        uint64_t left = h->top - done;
-        ssize_t n = pwrite(fd, a->base + done, left < (1u << 30) ? left : (1u << 30), (off_t)done);
+    uint64_t done = 0, top = vl_head(a)->top;
+    vl_arena_unpoison(a);
+    while (done < top) {
+        ssize_t n = pwrite(fd, a->base + done, top - done, (off_t)done);
         if (n < 0 && errno == EINTR) continue;
-        if (n <= 0) return VL_E_SYSTEM;
+        if (n <= 0) break;
         done += (uint64_t)n;
     }
-    return ftruncate(fd, (off_t)h->top) == 0 ? VL_OK : VL_E_SYSTEM;
+    vl_arena_poison(a);
+    return done == top && ftruncate(fd, (off_t)top) == 0 ? VL_OK : VL_E_SYSTEM;
 }
 
 /* An anonymous arena with the contents of the image in fd. */
@@ -476,25 +507,8 @@ VL_FUNCTION vl_errors vl_arena_load(vl_arena *a, int fd, uint64_t limit, const u
         done += (uint64_t)n;
     }
     vl_head(a)->size = a->committed;
+    vl_arena_poison(a);
     return VL_OK;
-}
-
-/* ---- audit: every byte below top is the header, live, or on a free list ---- */
-
-/* Bytes on free lists and left in the slab. live + this + alignment gaps at top = top; a test checks
- * that there are no gaps: every size from the top is a multiple of 64. */
-VL_FUNCTION uint64_t vl_arena_idle(const vl_arena *a) {
-    const vl_header *h = vl_head(a);
-    uint64_t idle = h->slab_end - h->slab_next;
-    for (uint32_t c = 0; c < VL_CLASSES; c++)
-        for (vl_ref r = h->freed[c]; r;) {
-            idle += vl_class_size(c);
-            VL_UNPOISON(a->base + r, 8);
-            vl_ref next = *(vl_ref *)vl_at(a, r);
-            VL_POISON(a->base + r, 8);
-            r = next;
-        }
-    return idle;
 }
 
 #endif
