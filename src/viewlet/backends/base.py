@@ -13,6 +13,7 @@ from typing import Literal, Protocol, TypeAlias
 
 from viewlet.core.types import Value
 from viewlet.plan.nodes import Query
+from viewlet.sql.catalog import Catalog
 
 Row: TypeAlias = tuple[Value, ...]
 Bag: TypeAlias = dict[Row, int]
@@ -44,7 +45,9 @@ class Engine(Protocol):
     over the tables as they are now.
     """
 
-    def create(self, name: str, query: Query, contents: Mapping[str, Bag], strategy: Strategy) -> None:
+    def create(
+        self, name: str, query: Query, catalog: Catalog, contents: Mapping[str, Bag], strategy: Strategy
+    ) -> None:
         """Start maintaining a query; ``contents`` holds the present rows of every table it reads."""
 
     def drop(self, name: str) -> None:

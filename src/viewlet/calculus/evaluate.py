@@ -1,9 +1,9 @@
 """What a query means: the reference semantics, slow and obvious.
 
-``[[Q]](db, b)`` gives, for bound variables b, a finite map from keys to numbers. Sums and products are those of
-the multiplicities; a nested query is evaluated for the present values of its keys. DOUBLE multiplicities are
-exact rationals here, so that the order of additions and deletions never matters; they are rounded once, when
-a lift hands them to a scalar.
+``[[Q]](db, b)`` gives, for bound variables b, a finite map from keys to numbers. Sums and products are those
+of the multiplicities; a nested query is evaluated for the present values of its keys. DOUBLE multiplicities
+are exact rationals here, so that the order of additions and deletions never matters; they are rounded once,
+when a lift hands them to a scalar.
 
 A query is compiled into closures: each factor becomes a step that extends the environment (a list with one
 slot per variable) and calls the next.
@@ -16,6 +16,7 @@ from fractions import Fraction
 from typing import Protocol, TypeAlias
 
 from viewlet.calculus.nodes import (
+    Argument,
     Cond,
     Delta,
     Exists,
@@ -75,14 +76,21 @@ class Compiler:
     def __init__(self, store: Store) -> None:
         self.store = store
         self.slots: dict[str, int] = {}
+        self._constants: dict[int, types.Value] = {}
 
-    def slot(self, var: Var) -> int:
-        """The place of a variable in the environment."""
-        return self.slots.setdefault(var.name, len(self.slots))
+    def slot(self, argument: Argument) -> int:
+        """The place of a variable, or of a constant, in the environment."""
+        if isinstance(argument, Var):
+            return self.slots.setdefault(argument.name, len(self.slots))
+        slot = self.slots.setdefault(f"={argument.value!r}:{argument.type}", len(self.slots))
+        self._constants[slot] = argument.value
+        return slot
 
     def environment(self, values: Mapping[str, types.Value]) -> Env:
         """A fresh environment with some variables set; take it after compiling."""
         env: Env = [None] * len(self.slots)
+        for slot, value in self._constants.items():
+            env[slot] = value
         for name, value in values.items():
             if name in self.slots:
                 env[self.slots[name]] = value
@@ -121,7 +129,7 @@ class Compiler:
         return compile_scalar(scalar, self.slots)
 
     def totals(
-        self, query: Query, keys: tuple[Var, ...], bound: frozenset[str]
+        self, query: Query, keys: tuple[Argument, ...], bound: frozenset[str]
     ) -> Callable[[Env], dict[Key, Number]]:
         """The query as a function from the environment to its sums by key, zeros dropped."""
         slots = tuple(self.slot(key) for key in keys)
@@ -155,18 +163,12 @@ class Compiler:
             case Rel() | Delta() | MapRef():
                 return self._atom(factor, known, following)
             case Lift(var, keys, query):
-                total = self.totals(query, (), known)
+                total = self.totals(query, (), _shared(keys, known))
                 kind = var.type
                 return self._assign(var, lambda env: value_of(total(env).get((), 0), kind), known, following)
             case Extremum(var, op, of, keys, query):
-                supported = self.totals(query, (of,), known)
-                best = min if op == "min" else max
-                return self._assign(
-                    var,
-                    lambda env: best((key[0] for key in supported(env)), default=None),
-                    known,
-                    following,  # type: ignore[type-var]
-                )
+                best = extreme(self.totals(query, (of,), _shared(keys, known)), op)
+                return self._assign(var, best, known, following)
             case Exists():
                 return self._exists(factor, known, following)
 
@@ -236,7 +238,7 @@ class Compiler:
 
     def _exists(self, factor: Exists, known: frozenset[str], following: Runner) -> Runner:
         free = tuple(key for key in factor.keys if key.name not in known and not is_parameter(key))
-        totals = self.totals(factor.query, free, known)
+        totals = self.totals(factor.query, free, _shared(factor.keys, known))
         slots = tuple(self.slot(key) for key in free)
         if not free:
             negated = factor.negated
@@ -254,6 +256,17 @@ class Compiler:
                 following(env, weight)
 
         return bind
+
+
+def extreme(supported: Callable[[Env], dict[Key, Number]], op: str) -> Callable[[Env], types.Value]:
+    """The least or greatest of the values that a query supports, NULL without any."""
+    best: Callable[..., types.Value] = min if op == "min" else max
+    return lambda env: best((key[0] for key in supported(env)), default=None)
+
+
+def _shared(keys: Iterable[Var], known: frozenset[str]) -> frozenset[str]:
+    """What a nested query may take as given: its keys, as far as they are bound."""
+    return frozenset(key.name for key in keys if key.name in known)
 
 
 class Tables:

@@ -58,11 +58,15 @@ def evaluate_query(query: Query, contents: Mapping[str, Bag], tables: Mapping[st
     """
     plan = query.plan.input if isinstance(query.plan, Top) else query.plan
     relation = _relation(plan, (), _Database(contents, tables))
-    pick = _tuple_of([relation.names.index(var.name) for _, var in query.columns])
+    return cut(query, relation.names, consolidate(relation.run(())))
+
+
+def cut(query: Query, names: Names, bag: Bag) -> Bag:
+    """The result's own columns of rows over ``names``, after LIMIT and OFFSET."""
+    pick = _tuple_of([names.index(var.name) for _, var in query.columns])
     if not isinstance(query.plan, Top) or (query.plan.limit is None and not query.plan.offset):
-        return consolidate((pick(row), weight) for row, weight in relation.run(()))
-    bag = consolidate(relation.run(()))
-    rows = _sorted_rows(bag, query.plan.keys, relation.names, pick)
+        return consolidate((pick(row), weight) for row, weight in bag.items())
+    rows = _sorted_rows(bag, query.plan.keys, names, pick)
     stop = None if query.plan.limit is None else query.plan.offset + query.plan.limit
     return consolidate((pick(row), 1) for row in rows[query.plan.offset : stop])
 

@@ -1,0 +1,208 @@
+"""Runs trigger programs on dicts: the living definition that every other backend must agree with.
+
+All increments of an event are computed from the state before it, then written: the order of statements never
+matters here. Recomputations follow on the new state. Writes are journalled, so a failure leaves no trace.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from viewlet.backends.base import Bag, Change, Granularity, MapStats, Row, Strategy
+from viewlet.backends.reference.maps import ReferenceMap
+from viewlet.calculus.evaluate import Compiler as QueryCompiler
+from viewlet.calculus.evaluate import Env, Key, Number, Tables, evaluate_query
+from viewlet.calculus.events import WEIGHT, TupleEvent
+from viewlet.calculus.nodes import Delta, MapRef, Rel
+from viewlet.core.types import Value
+from viewlet.plan.evaluate import consolidate, cut
+from viewlet.plan.nodes import Query
+from viewlet.sql.catalog import Catalog
+from viewlet.triggers.compile import Compiler
+from viewlet.triggers.program import Program, Statement, Trigger, View
+from viewlet.triggers.text import show_program
+
+Sums = Callable[[Env], dict[Key, Number]]
+
+
+class ReferenceEngine:
+    """An engine that interprets programs; see :class:`viewlet.backends.base.Engine`."""
+
+    def __init__(self) -> None:
+        self._compiler = Compiler(Catalog())
+        self._queries: dict[str, Query] = {}
+        self._maps: dict[str, ReferenceMap] = {}
+        self._batch = Tables({}, {})
+        self._runners: dict[tuple[str, str], TriggerRunner] = {}
+        self._outputs: dict[str, Callable[[], Bag]] = {}
+
+    @property
+    def program(self) -> Program:
+        """The program that is running."""
+        return self._compiler.program()
+
+    def create(
+        self, name: str, query: Query, catalog: Catalog, contents: Mapping[str, Bag], strategy: Strategy
+    ) -> None:
+        """Compile a view, and fill its new maps from the present rows."""
+        self._compiler.catalog = catalog
+        chosen = "higher_order" if strategy == "auto" else strategy
+        added = self._compiler.add(name, query, chosen)
+        store = Tables({table: catalog[table].column_names for table in contents}, contents)
+        for definition in added:
+            filled = ReferenceMap()
+            for key, total in evaluate_query(definition.definition, definition.keys, store).items():
+                filled.add(key, total)
+            self._maps[definition.name] = filled
+        self._queries[name] = query
+        self._link()
+
+    def drop(self, name: str) -> None:
+        """Forget a view, and the maps that only it needed."""
+        del self._queries[name], self._outputs[name]
+        for gone in self._compiler.drop(name):
+            del self._maps[gone]
+        self._link()
+
+    def apply(
+        self, table: str, changes: Sequence[Change], granularity: Granularity, watched: frozenset[str]
+    ) -> dict[str, Bag]:
+        """Run the table's trigger: row by row, or once for the whole batch."""
+        before = {name: self._outputs[name]() for name in watched}
+        journal: list[tuple[ReferenceMap, Key, Number]] = []
+        try:
+            if granularity == "tuple" or (granularity == "auto" and len(changes) == 1):
+                self._apply_tuples(table, changes, journal)
+            else:
+                self._apply_batch(table, changes, journal)
+            after = {name: self._outputs[name]() for name in watched}
+        except BaseException:
+            for target, key, change in reversed(journal):
+                target.add(key, -change)
+            raise
+        return {name: difference(before[name], after[name]) for name in watched}
+
+    def output(self, name: str) -> Bag:
+        """Read a view's rows from its maps."""
+        return self._outputs[name]()
+
+    def explain(self, name: str) -> str:
+        """The maps and triggers of the program."""
+        return show_program(self.program)
+
+    def stats(self) -> list[MapStats]:
+        """Records per map; a dict entry is counted as 100 bytes plus 30 per key column."""
+        return [
+            MapStats(name, len(m.entries), len(m.entries) * (100 + 30 * len(self.program.maps[name].keys)))
+            for name, m in self._maps.items()
+        ]
+
+    def contents(self, name: str) -> Mapping[Key, Number]:
+        """The entries of one map, for tests and the curious."""
+        return self._maps[name].entries
+
+    def lookup(
+        self, atom: Rel | Delta | MapRef, bound: tuple[int, ...]
+    ) -> Callable[[Key], Iterable[tuple[Key, Number]]]:
+        """See :class:`viewlet.calculus.evaluate.Store`."""
+        if isinstance(atom, MapRef):
+            return self._maps[atom.name].lookup(bound, len(atom.keys))
+        assert isinstance(atom, Delta), "statements read maps, never tables"
+        return lambda values: self._batch.lookup(atom, bound)(values)
+
+    def _apply_tuples(
+        self, table: str, changes: Sequence[Change], journal: list[tuple[ReferenceMap, Key, Number]]
+    ) -> None:
+        runner = self._runners.get((table, "tuple"))
+        if runner is not None:
+            for change in changes:
+                runner.run(change.row, change.weight, journal)
+                runner.recompute(journal)
+
+    def _apply_batch(
+        self, table: str, changes: Sequence[Change], journal: list[tuple[ReferenceMap, Key, Number]]
+    ) -> None:
+        runner = self._runners.get((table, "batch"))
+        if runner is None:
+            return
+        rows = consolidate((change.row, change.weight) for change in changes)
+        columns = {table: self._compiler.catalog[table].column_names}
+        self._batch = Tables(columns, {}, {table: rows})
+        runner.run((), 1, journal)
+        runner.recompute(journal)
+
+    def _link(self) -> None:
+        """Compile every statement and output against the maps as they are now."""
+        program = self.program
+        self._runners = {
+            (table, granularity): TriggerRunner(self, trigger, self._maps)
+            for granularity, found in (("tuple", program.triggers), ("batch", program.batch_triggers))
+            for table, trigger in found.items()
+        }
+        self._outputs = {
+            name: self._output(view, self._queries[name]) for name, view in program.views.items()
+        }
+
+    def _output(self, view: View, query: Query) -> Callable[[], Bag]:
+        pairs: list[tuple[Row, int]] = []
+        runners = []
+        for part in view.output:
+            compiler = QueryCompiler(self)
+            readers = [compiler.scalar(scalar) for scalar in part.row]
+
+            def emit(env: Env, weight: Number, readers: list[Callable[[Env], Value]] = readers) -> None:
+                pairs.append((tuple([reader(env) for reader in readers]), int(weight)))
+
+            runners.append((compiler, compiler.term(part.term, frozenset(), emit)))
+        names = tuple(column for column, _ in view.columns)
+
+        def run() -> Bag:
+            pairs.clear()
+            for compiler, runner in runners:
+                runner(compiler.environment({}), 1)
+            return cut(query, names, consolidate(pairs))
+
+        return run
+
+
+class TriggerRunner:
+    """One compiled trigger."""
+
+    def __init__(self, engine: ReferenceEngine, trigger: Trigger, maps: Mapping[str, ReferenceMap]) -> None:
+        self._parameters = tuple(
+            var.name for var in TupleEvent(engine._compiler.catalog[trigger.table]).parameters
+        )
+        self._increments = [(maps[s.target], *_compile(engine, s)) for s in trigger.increments]
+        self._recomputations = [(maps[s.target], *_compile(engine, s)) for s in trigger.recomputations]
+
+    def run(self, row: Row, weight: int, journal: list[tuple[ReferenceMap, Key, Number]]) -> None:
+        """Compute every increment from the old state, then write them all."""
+        given = dict(zip(self._parameters, row, strict=False)) | {WEIGHT.name: weight}
+        computed = [
+            (target, sums(compiler.environment(given))) for target, compiler, sums in self._increments
+        ]
+        for target, changes in computed:
+            for key, change in changes.items():
+                target.add(key, change)
+                journal.append((target, key, change))
+
+    def recompute(self, journal: list[tuple[ReferenceMap, Key, Number]]) -> None:
+        """Bring recomputed maps up to date with the new state, in order."""
+        for target, compiler, sums in self._recomputations:
+            new = sums(compiler.environment({}))
+            old = dict(target.entries)
+            for key in old.keys() | new.keys():
+                if change := new.get(key, 0) - old.get(key, 0):
+                    target.add(key, change)
+                    journal.append((target, key, change))
+
+
+def _compile(engine: ReferenceEngine, statement: Statement) -> tuple[QueryCompiler, Sums]:
+    compiler = QueryCompiler(engine)
+    return compiler, compiler.totals(statement.query, statement.keys, frozenset())
+
+
+def difference(before: Bag, after: Bag) -> Bag:
+    """``after - before`` as signed weights, zeros dropped."""
+    changed = {row: after.get(row, 0) - before.get(row, 0) for row in before.keys() | after.keys()}
+    return {row: weight for row, weight in changed.items() if weight}

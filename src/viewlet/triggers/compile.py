@@ -1,0 +1,281 @@
+"""Higher-order maintenance: take the delta, materialize what it reads, repeat until nothing is left to read.
+
+A map is *recomputed* on an event exactly if its definition has a nested factor that the event affects with an
+unrestricted domain; otherwise it is incremented by its delta. Recomputation reads maps too, so even then only
+what depends on the unrestricted part is done again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from viewlet.calculus.delta import affected_by, delta
+from viewlet.calculus.events import BatchEvent, Event, TupleEvent
+from viewlet.calculus.from_plan import Alternative, PlanToCalculus
+from viewlet.calculus.nodes import (
+    Argument,
+    Exists,
+    Extremum,
+    Factor,
+    Let,
+    Lift,
+    MapRef,
+    Nested,
+    Query,
+    Rel,
+    Term,
+    factor_variables,
+    product,
+    tables,
+)
+from viewlet.calculus.simplify import simplify_query, simplify_term
+from viewlet.core.names import Names
+from viewlet.core.scalar import Const, Scalar, Var, substitute, variables
+from viewlet.errors import CompileError
+from viewlet.plan import nodes as plan_nodes
+from viewlet.sql.catalog import Catalog, TableKind
+from viewlet.triggers.maps import MapRegistry
+from viewlet.triggers.materialize import Materializer
+from viewlet.triggers.order import order_increments, order_recomputations, reads
+from viewlet.triggers.program import MapDefinition, OutputTerm, Program, Statement, Trigger, View
+
+STRATEGIES = ("higher_order", "first_order", "reevaluate")
+
+
+@dataclass(slots=True)
+class Compiler:
+    """Compiles views of one database; maps are shared among all of them, also with views created later."""
+
+    catalog: Catalog
+    registry: MapRegistry = field(default_factory=MapRegistry)
+    names: Names = field(default_factory=Names)
+    views: dict[str, View] = field(default_factory=dict)
+    _statements: dict[tuple[str, str, str], tuple[Statement, ...]] = field(default_factory=dict)
+    _restricted: dict[Nested, bool] = field(default_factory=dict)
+
+    def add(self, name: str, query: plan_nodes.Query, strategy: str = "higher_order") -> list[MapDefinition]:
+        """Compile a view; returns the maps that it adds to the program."""
+        if strategy not in STRATEGIES:
+            raise CompileError(f"unknown strategy {strategy!r}; choose one of {', '.join(STRATEGIES)}")
+        self.views[name] = self._view(name, query)
+        added: list[MapDefinition] = []
+        while pending := self.registry.take_pending():
+            for definition in pending:
+                added.append(definition)
+                for table in sorted(tables(definition.definition)):
+                    if self.catalog[table].kind is not TableKind.STATIC:
+                        self._maintain(definition, table, strategy)
+        return added
+
+    def drop(self, name: str) -> list[str]:
+        """Remove a view; returns the maps that nothing needs any more."""
+        del self.views[name]
+        needed: set[str] = set()
+        queue = [m for view in self.views.values() for part in view.output for m in reads((part.term,))]
+        while queue:
+            current = queue.pop()
+            if current not in needed:
+                needed.add(current)
+                for (target, _, _), statements in self._statements.items():
+                    if target == current:
+                        queue.extend(m for statement in statements for m in reads(statement.query))
+        gone = [m for m in self.registry.maps if m not in needed]
+        self.registry.forget(gone)
+        self._statements = {at: s for at, s in self._statements.items() if at[0] in needed}
+        return gone
+
+    def program(self) -> Program:
+        """The program for all views added so far."""
+        read = sorted({table for _, table, _ in self._statements} | self._tables_read())
+        return Program(
+            tables={name: self.catalog[name] for name in read},
+            maps=dict(self.registry.maps),
+            triggers=self._triggers("tuple"),
+            batch_triggers=self._triggers("batch"),
+            views=dict(self.views),
+        )
+
+    def _tables_read(self) -> set[str]:
+        return {table for m in self.registry.maps.values() for table in tables(m.definition)}
+
+    def _triggers(self, granularity: str) -> dict[str, Trigger]:
+        found: dict[str, list[Statement]] = {}
+        for (_, table, kind), statements in self._statements.items():
+            if kind == granularity:
+                found.setdefault(table, []).extend(statements)
+        return {
+            table: Trigger(
+                table,
+                order_increments([s for s in statements if s.op == "+="]),
+                order_recomputations([s for s in statements if s.op == ":="]),
+            )
+            for table, statements in sorted(found.items())
+        }
+
+    # Views
+
+    def _view(self, name: str, query: plan_nodes.Query) -> View:
+        plan = query.plan.input if isinstance(query.plan, plan_nodes.Top) else query.plan
+        translation = PlanToCalculus(plan)
+        self.names = translation.names
+        columns = _row_variables(query)
+        terms: list[OutputTerm] = []
+        stored: list[Term] = []
+        for alternative in translation.alternatives(plan):
+            row = tuple(alternative.read(column) for column in columns)
+            if _is_read_off(alternative):
+                terms.extend(self._read_off(name, alternative, row))
+            else:
+                stored.extend(self._stored(alternative, columns))
+        if stored:
+            reference = self.registry.reference(columns, columns, tuple(stored), name)
+            terms.append(OutputTerm(Term((reference,)), columns))
+        return View(name, tuple((var.name, var.type) for var in columns), tuple(terms))
+
+    def _stored(self, alternative: Alternative, columns: tuple[Var, ...]) -> Query:
+        """An alternative as terms of a map keyed by the whole output row."""
+        factors = alternative.bind(columns)
+        return simplify_query(product(*factors), (column.name for column in columns), self.names)
+
+    def _read_off(self, name: str, alternative: Alternative, row: tuple[Scalar, ...]) -> Iterable[OutputTerm]:
+        """An alternative whose rows are read from the maps of its nested factors."""
+        needed = {var.name: var for scalar in row for var in variables(scalar)}
+        for term in product(*alternative.factors):
+            done = simplify_term(term, frozenset(), self.names, keys=needed.values())
+            if done is None:
+                continue
+            materializer = self._materializer("", name, joins=True)
+            factors = tuple(self._nested_map(f, materializer) for f in done.term.factors)
+            outputs = tuple(substitute(scalar, done.bindings) for scalar in row)
+            yield OutputTerm(Term(factors, done.term.coefficient), outputs)
+
+    def _nested_map(self, factor: Factor, materializer: Materializer) -> Factor:
+        if not isinstance(factor, Lift | Extremum | Exists):
+            return factor
+        keys = (*factor.keys, factor.of) if isinstance(factor, Extremum) else factor.keys
+        if _binds_all(factor.query, keys):
+            return _with_query(factor, materializer.whole(factor.query, keys))
+        bound = frozenset(key.name for key in factor.keys)
+        return _with_query(factor, materializer.nested(factor.query, keys, factor.keys, bound))
+
+    # Maps
+
+    def _maintain(self, target: MapDefinition, table: str, strategy: str) -> None:
+        for granularity, event in (
+            ("tuple", TupleEvent(self.catalog[table])),
+            ("batch", BatchEvent(self.catalog[table])),
+        ):
+            if strategy == "reevaluate" or self._must_recompute(target, event):
+                statements = [self._recompute(target, table, strategy)]
+            else:
+                statements = self._increment(target, event, strategy)
+            self._statements[target.name, table, granularity] = tuple(statements)
+
+    def _must_recompute(self, target: MapDefinition, event: Event) -> bool:
+        return any(
+            affected is not None and affected.domain is None
+            for term in target.definition
+            for factor in term.factors
+            if (affected := affected_by(factor, event, self.names)) is not None
+        )
+
+    def _recompute(self, target: MapDefinition, table: str, strategy: str) -> Statement:
+        materializer = self._materializer(table, target.name, joins=strategy == "higher_order")
+        query = materializer.query(target.definition, target.keys, frozenset())
+        return Statement(target.name, target.keys, ":=", query)
+
+    def _increment(self, target: MapDefinition, event: Event, strategy: str) -> list[Statement]:
+        """One statement per distinct form of the target's keys."""
+        materializer = self._materializer(event.table.name, target.name, joins=strategy == "higher_order")
+        by_keys: dict[tuple[Argument, ...], list[Term]] = {}
+        for term in delta(target.definition, event, self.names):
+            done = simplify_term(term, frozenset(), self.names, keys=target.keys)
+            if done is None:
+                continue
+            keys = tuple(_argument(done.bindings.get(key.name, key)) for key in target.keys)
+            by_keys.setdefault(keys, []).append(done.term)
+        statements: list[Statement] = []
+        for keys, terms in by_keys.items():
+            needed = [key for key in keys if isinstance(key, Var)]
+            query = materializer.query(tuple(terms), needed, frozenset())
+            if query:
+                statements.append(Statement(target.name, keys, "+=", query))
+        return statements
+
+    def _materializer(self, table: str, name: str, *, joins: bool) -> Materializer:
+        return Materializer(self.registry, self, self.names, table, joins, name)
+
+    def restricted(self, factor: Nested) -> bool:
+        """Has a nested factor a restricted domain for every table that can change in it?"""
+        known = self._restricted.get(factor)
+        if known is None:
+            known = self._restricted[factor] = all(
+                affected is None or affected.domain is not None
+                for table in tables(factor.query)
+                if self.catalog[table].kind is not TableKind.STATIC
+                for affected in [affected_by(factor, TupleEvent(self.catalog[table]), self.names)]
+            )
+        return known
+
+
+def compile_views(
+    views: Mapping[str, plan_nodes.Query], catalog: Catalog, strategy: str = "higher_order"
+) -> Program:
+    """The maintenance program for some queries."""
+    compiler = Compiler(catalog)
+    for name, query in views.items():
+        compiler.add(name, query, strategy)
+    return compiler.program()
+
+
+def _row_variables(query: plan_nodes.Query) -> tuple[Var, ...]:
+    """What a stored row consists of: the result columns, and what only ORDER BY reads."""
+    row = [var for _, var in query.columns]
+    if isinstance(query.plan, plan_nodes.Top):
+        row += [var for key in query.plan.keys for var in variables(key.scalar)]
+    return tuple(dict.fromkeys(row))
+
+
+def _is_read_off(alternative: Alternative) -> bool:
+    """Are the rows read from maps directly: at most one nested factor that enumerates, and no table?"""
+    if any(isinstance(f, Rel) for f in alternative.factors):
+        return False
+    given = {f.var.name for f in alternative.factors if isinstance(f, Lift | Extremum | Let)}
+    enumerating = [
+        f
+        for f in alternative.factors
+        if isinstance(f, Exists) and not f.negated and not {k.name for k in f.keys} <= given
+    ]
+    return len(enumerating) <= 1
+
+
+def _binds_all(query: Query, keys: tuple[Var, ...]) -> bool:
+    """Does every term bind every key by an atom, a let or a nested factor?"""
+    return all(
+        key.name
+        in {
+            v.name
+            for f in term.factors
+            if isinstance(f, Rel | Let | Exists | MapRef)
+            for v in factor_variables(f)
+        }
+        for term in query
+        for key in keys
+    )
+
+
+def _with_query(factor: Nested, query: Query) -> Nested:
+    match factor:
+        case Lift(var, keys):
+            return Lift(var, keys, query)
+        case Extremum(var, op, of, keys):
+            return Extremum(var, op, of, keys, query)
+        case Exists(keys, _, negated):
+            return Exists(keys, query, negated)
+
+
+def _argument(scalar: Scalar) -> Argument:
+    if not isinstance(scalar, Var | Const):
+        raise CompileError(f"a map key became the expression {scalar}")
+    return scalar

@@ -1,0 +1,75 @@
+"""The maps of a program: one per definition, however it is spelled."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from viewlet.calculus.canonical import canonical_form
+from viewlet.calculus.nodes import Argument, MapRef, Query, Value
+from viewlet.core.names import Names
+from viewlet.core.scalar import Const, Var
+from viewlet.core.types import BIGINT, DOUBLE, Type, wide
+from viewlet.triggers.program import MapDefinition
+
+
+@dataclass(slots=True)
+class MapRegistry:
+    """Finds the map with a given definition, or founds one; new maps wait in ``pending``."""
+
+    names: Names = field(default_factory=Names)
+    maps: dict[str, MapDefinition] = field(default_factory=dict)
+    pending: list[MapDefinition] = field(default_factory=list)
+    _by_text: dict[str, str] = field(default_factory=dict)
+
+    def reference(
+        self, keys: tuple[Var, ...], access: tuple[Argument, ...], query: Query, stem: str
+    ) -> MapRef:
+        """The map ``keys -> query``, read at ``access`` (in the order of ``keys``).
+
+        Queries that differ by names, order of factors or order of keys share one map: the reference reorders
+        its arguments to suit.
+        """
+        form = canonical_form(query, keys)
+        place = {key.name: argument for key, argument in zip(keys, access, strict=True)}
+        ordered = tuple(place[key.name] for key in form.keys)
+        text = f"{len(keys)}: {form.text}"
+        name = self._by_text.get(text)
+        if name is None:
+            name = self._by_text[text] = self.names.fresh(stem)
+            definition = MapDefinition(name, form.keys, query, value_type(query))
+            self.maps[name] = definition
+            self.pending.append(definition)
+        return MapRef(name, ordered, self.maps[name].type)
+
+    def take_pending(self) -> list[MapDefinition]:
+        """The maps founded since the last call."""
+        taken, self.pending = self.pending, []
+        return taken
+
+    def forget(self, names: Iterable[str]) -> None:
+        """Drop maps that no view needs any more."""
+        gone = set(names)
+        self._by_text = {text: name for text, name in self._by_text.items() if name not in gone}
+        for name in gone:
+            del self.maps[name]
+
+
+def value_type(query: Query) -> Type:
+    """The type of a query's sums: BIGINT for plain counts, exact at the values' scale, or DOUBLE."""
+    values = [f.scalar for term in query for f in term.factors if isinstance(f, Value)]
+    if any(scalar.type.is_floating for scalar in values):
+        return DOUBLE
+    if all(_is_count(scalar.op) if hasattr(scalar, "op") else False for scalar in values):
+        return BIGINT
+    scales = {sum(f.scalar.type.scale for f in term.factors if isinstance(f, Value)) for term in query}
+    return wide(min(38, max(scales, default=0)))
+
+
+def _is_count(op: str) -> bool:
+    return op in ("nn",)
+
+
+def is_constant(argument: Argument) -> bool:
+    """Is it a constant rather than a variable?"""
+    return isinstance(argument, Const)

@@ -1,0 +1,306 @@
+"""Materialization: which parts of a term become maps, and what stays in the statement.
+
+For a term over tables, with some variables *bound* (parameters, rows of the batch, an enclosing query's keys):
+
+1. Tables are atoms, and so are nested factors that can be maintained inside a map: restricted for every table
+   in them, free of parameters, and not over the event's table with a bound key. Other nested factors are
+   *pulled*: they stay in the statement, over maps of their own.
+2. Atoms that share an unbound variable are one component. A component without a table is pulled.
+3. A nested factor with bound keys joins a component that holds these keys, if a condition compares its value
+   with one of the component's own variables.
+4. Conditions, values and lets move into the component that binds their variables; those that name a bound
+   variable stay.
+5. Each component becomes a map, keyed by those of its variables that are needed elsewhere; bound variables
+   and parameters inside it become keys too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from viewlet.calculus.nodes import (
+    Argument,
+    Cond,
+    Delta,
+    Exists,
+    Extremum,
+    Factor,
+    Let,
+    Lift,
+    MapRef,
+    Nested,
+    Query,
+    Rel,
+    Term,
+    Value,
+    add,
+    factor_variables,
+    is_parameter,
+    product,
+    tables,
+    term_variables,
+)
+from viewlet.calculus.substitute import substitute_query
+from viewlet.core.names import Names
+from viewlet.core.scalar import Scalar, Var, variables
+from viewlet.triggers.expand import expand_values
+from viewlet.triggers.maps import MapRegistry
+
+
+class Restrictions(Protocol):
+    """Knows whether a nested factor has a restricted domain for every table it reads."""
+
+    def restricted(self, factor: Nested) -> bool:
+        """Can the factor be maintained inside a map?"""
+
+
+@dataclass(slots=True)
+class Materializer:
+    """Turns terms over tables into terms over maps, founding the maps it needs.
+
+    ``table`` is the event's table. With ``joins`` False every table is a map of its own (first-order
+    maintenance); with True components are (higher-order maintenance).
+    """
+
+    registry: MapRegistry
+    restrictions: Restrictions
+    names: Names
+    table: str
+    joins: bool
+    stem: str
+
+    def query(self, query: Query, needed: Iterable[Var], bound: frozenset[str]) -> Query:
+        """Materialize each term; ``needed`` variables are read by whoever uses the query."""
+        wanted = frozenset(var.name for var in needed)
+        return add(*(self.term(term, wanted, bound) for term in query))
+
+    def term(self, term: Term, needed: frozenset[str], bound: frozenset[str]) -> Query:
+        """Materialize one term; expansion of values may make several of it."""
+        bound = bound | {v.name for f in term.factors if isinstance(f, Delta) for v in factor_variables(f)}
+        components = self._components(term, bound)
+        home = {name: i for i, part in enumerate(components) for name in part.own}
+        expanded = expand_values(term, lambda name: home.get(name, -1))
+        return add(*(self._split(each, components, needed, bound) for each in expanded))
+
+    # Components
+
+    def _components(self, term: Term, bound: frozenset[str]) -> list[Component]:
+        atoms = [f for f in term.factors if isinstance(f, Rel) or self._kept(f, bound)]
+        components: list[Component] = []
+        for atom in atoms:
+            own = frozenset(unbound(atom, bound))
+            if not own and not isinstance(atom, Rel):
+                continue
+            linked = [c for c in components if c.own & own] if self.joins or not isinstance(atom, Rel) else []
+            merged = Component(
+                frozenset().union(own, *(c.own for c in linked)),
+                (*(f for c in linked for f in c.factors), atom),
+            )
+            components = [c for c in components if c not in linked] + [merged]
+        components = [c for c in components if any(isinstance(f, Rel) for f in c.factors)]
+        return self._adopt(term, components, bound)
+
+    def _kept(self, factor: Factor, bound: frozenset[str]) -> bool:
+        """May a nested factor live inside a map here?"""
+        if not self.joins or not isinstance(factor, Lift | Extremum | Exists):
+            return False
+        if mentions_event(factor.query) or not self.restrictions.restricted(factor):
+            return False
+        has_bound_key = any(is_parameter(key) or key.name in bound for key in factor.keys)
+        return not (has_bound_key and self.table in tables(factor.query))
+
+    def _adopt(self, term: Term, components: list[Component], bound: frozenset[str]) -> list[Component]:
+        """Rule 3: a kept nested factor with bound keys follows the condition that compares its value."""
+        taken = {id(f) for c in components for f in c.factors}
+        for factor in term.factors:
+            if (
+                not isinstance(factor, Lift | Extremum)
+                or id(factor) in taken
+                or not self._kept(factor, bound)
+            ):
+                continue
+            compared = {
+                var.name
+                for f in term.factors
+                if isinstance(f, Cond) and factor.var in list(variables(f.scalar))
+                for var in variables(f.scalar)
+            }
+            keys = {key.name for key in factor.keys}
+            for i, part in enumerate(components):
+                held = {v.name for f in part.factors for v in factor_variables(f)}
+                if compared & part.own and keys <= held:
+                    components[i] = Component(part.own | {factor.var.name}, (*part.factors, factor))
+                    break
+        return components
+
+    # Splitting a term into maps and the rest
+
+    def _split(
+        self, term: Term, components: list[Component], needed: frozenset[str], bound: frozenset[str]
+    ) -> Query:
+        placed: list[list[Factor]] = [list(part.factors) for part in components]
+        own = [set(part.own) for part in components]
+        inside = {id(f) for part in components for f in part.factors}
+        rest = [f for f in term.factors if id(f) not in inside]
+        rest = self._push(rest, placed, own)
+        reads = needed | {v.name for f in rest for v in factor_variables(f)}
+        defined = {f.var.name for f in rest if isinstance(f, Let | Lift | Extremum)}
+        known = bound | own_names(placed) | defined
+        result: list[Factor] = []
+        for i, factors in enumerate(placed):
+            others = {
+                v.name for j, fs in enumerate(placed) if j != i for f in fs for v in factor_variables(f)
+            }
+            result.append(self._as_map(factors, own[i] & (reads | others), bound))
+        for factor in rest:
+            result.append(self._pull(factor, known))
+        return product(*result, coefficient=term.coefficient)
+
+    def _push(self, rest: list[Factor], placed: list[list[Factor]], own: list[set[str]]) -> list[Factor]:
+        """Rule 4, repeated because a let may complete what a condition needs."""
+        moved = True
+        while moved:
+            moved = False
+            for factor in list(rest):
+                if not isinstance(factor, Cond | Value | Let):
+                    continue
+                names = {v.name for v in factor_variables(factor)}
+                reads = names - ({factor.var.name} if isinstance(factor, Let) else set())
+                for i, inside in enumerate(own):
+                    joins = isinstance(factor, Let) and self._shared(factor, i, placed)
+                    if reads and reads <= inside and not joins:
+                        placed[i].append(factor)
+                        inside |= names
+                        rest.remove(factor)
+                        moved = True
+                        break
+        return rest
+
+    def _shared(self, let: Let, i: int, placed: list[list[Factor]]) -> bool:
+        """Does another component bind the let's variable too, so that the let is a join condition?"""
+        return any(
+            let.var in list(factor_variables(f))
+            for j, factors in enumerate(placed)
+            if j != i
+            for f in factors
+        )
+
+    def _as_map(self, factors: list[Factor], keys: set[str], bound: frozenset[str]) -> MapRef:
+        """Rule 5: bound variables and parameters inside become keys under names of their own."""
+        present = term_variables(factors)
+        access: list[Argument] = []
+        own_keys: list[Var] = []
+        renaming: dict[str, Scalar] = {}
+        for name, var in present.items():
+            if is_parameter(var):
+                key = Var(self.names.fresh(name.lstrip("@")), var.type, var.nullable)
+                renaming[name] = key
+                own_keys.append(key)
+                access.append(var)
+            elif name in bound or name in keys:
+                own_keys.append(var)
+                access.append(var)
+        definition = substitute_query(product(*factors), renaming)
+        return self.registry.reference(tuple(own_keys), tuple(access), definition, self.stem)
+
+    # Pulled nested factors
+
+    def _pull(self, factor: Factor, bound: frozenset[str]) -> Factor:
+        match factor:
+            case Lift(keys=keys, query=query):
+                return replace(factor, query=self.nested(query, keys, keys, bound))
+            case Extremum(of=of, keys=keys, query=query):
+                return replace(factor, query=self.nested(query, (*keys, of), keys, bound))
+            case Exists(keys=keys, query=query):
+                return replace(factor, query=self.nested(query, keys, keys, bound))
+            case _:
+                return factor
+
+    def nested(
+        self, query: Query, keys: tuple[Var, ...], given: tuple[Var, ...], bound: frozenset[str]
+    ) -> Query:
+        """The inner query of a pulled factor: one map for all its plain terms if that is possible.
+
+        ``keys`` are shared with the outside; those of them that are ``given`` and bound connect nothing.
+        """
+        known = frozenset(key.name for key in given if key.name in bound)
+        plain = tuple(term for term in query if self._is_plain(term, keys, known))
+        other = tuple(term for term in query if term not in plain)
+        whole = self.whole(plain, keys) if plain else ()
+        rest = [self.term(term, frozenset(key.name for key in keys), known) for term in other]
+        return add(whole, *rest)
+
+    def _is_plain(self, term: Term, keys: tuple[Var, ...], known: frozenset[str]) -> bool:
+        """Connected, restricted, and without the event but for parameters that are matched in atoms."""
+        atoms = [f for f in term.factors if isinstance(f, Rel)]
+        if not atoms or not self.joins or any(mentions_event_in_scalar(f) for f in term.factors):
+            return False
+        kept = [f for f in term.factors if isinstance(f, Lift | Extremum | Exists)]
+        if not all(self._kept(f, known) for f in kept):
+            return False
+        if len(self._components(term, known)) != 1:
+            return False
+        binds = {v.name for f in term.factors if not isinstance(f, Cond | Value) for v in factor_variables(f)}
+        return all(key.name in binds for key in keys)
+
+    def whole(self, query: Query, keys: tuple[Var, ...]) -> Query:
+        """A query as one map over its keys and over the parameters that its atoms are matched with."""
+        present = {name: var for term in query for name, var in term_variables(term.factors).items()}
+        wanted = {key.name for key in keys}
+        own_keys: list[Var] = []
+        access: list[Argument] = []
+        renaming: dict[str, Scalar] = {}
+        for name, var in present.items():
+            if is_parameter(var):
+                renaming[name] = Var(self.names.fresh(name.lstrip("@")), var.type, var.nullable)
+                own_keys.append(renaming[name])  # type: ignore[arg-type]
+                access.append(var)
+            elif name in wanted:
+                own_keys.append(var)
+                access.append(var)
+        definition = substitute_query(query, renaming)
+        return product(self.registry.reference(tuple(own_keys), tuple(access), definition, self.stem))
+
+
+@dataclass(frozen=True, slots=True)
+class Component:
+    """Atoms that share unbound variables; ``own`` are those variables."""
+
+    own: frozenset[str]
+    factors: tuple[Factor, ...]
+
+
+def unbound(factor: Factor, bound: frozenset[str]) -> set[str]:
+    """The variables of a factor that nothing has bound yet."""
+    return {v.name for v in factor_variables(factor) if v.name not in bound and not is_parameter(v)}
+
+
+def own_names(placed: Iterable[Iterable[Factor]]) -> frozenset[str]:
+    """Every variable of the components."""
+    return frozenset(v.name for factors in placed for f in factors for v in factor_variables(f))
+
+
+def mentions_event(query: Query) -> bool:
+    """Does a query mention a parameter or the change relation, at any depth?"""
+    for term in query:
+        for factor in term.factors:
+            if isinstance(factor, Delta) or any(is_parameter(v) for v in factor_variables(factor)):
+                return True
+            if isinstance(factor, Lift | Extremum | Exists) and mentions_event(factor.query):
+                return True
+    return False
+
+
+def mentions_event_in_scalar(factor: Factor) -> bool:
+    """Does a factor mention the event other than as an argument of a table or a key?"""
+    match factor:
+        case Cond(scalar) | Value(scalar) | Let(_, scalar):
+            return any(is_parameter(v) for v in variables(scalar))
+        case Delta():
+            return True
+        case Lift(query=query) | Extremum(query=query) | Exists(query=query):
+            return mentions_event(query)
+        case Rel() | MapRef():
+            return False

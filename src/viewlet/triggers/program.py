@@ -1,0 +1,81 @@
+"""Maintenance programs: maps with their definitions, and the statements that keep them true.
+
+The contract of a program: before and after every event each map equals its definition over the tables. The
+``+=`` statements of a trigger all read the state before the event; ``:=`` statements run after them, in the
+order given, on the new state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from viewlet.calculus.nodes import Argument, Query, Term
+from viewlet.core.scalar import Scalar, Var
+from viewlet.core.types import Type
+from viewlet.sql.catalog import Table
+
+StatementOp: TypeAlias = Literal["+=", ":="]
+
+
+@dataclass(frozen=True, slots=True)
+class MapDefinition:
+    """A materialized map: for each key, the sum of its definition over the tables; zeros are absent."""
+
+    name: str
+    keys: tuple[Var, ...]
+    definition: Query
+    type: Type
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """``target[keys] op query``: add the query's sums to a map, or replace the map by them."""
+
+    target: str
+    keys: tuple[Argument, ...]
+    op: StatementOp
+    query: Query
+
+
+@dataclass(frozen=True, slots=True)
+class Trigger:
+    """What one event on one table does; ``tuple`` for a single row, ``batch`` for a change relation."""
+
+    table: str
+    increments: tuple[Statement, ...]
+    recomputations: tuple[Statement, ...]
+
+    @property
+    def statements(self) -> tuple[Statement, ...]:
+        """All statements, in order."""
+        return self.increments + self.recomputations
+
+
+@dataclass(frozen=True, slots=True)
+class OutputTerm:
+    """Rows of a view: one per assignment of the term over maps, as often as its multiplicity says."""
+
+    term: Term
+    row: tuple[Scalar, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """How a view's rows are read from maps."""
+
+    name: str
+    columns: tuple[tuple[str, Type], ...]
+    output: tuple[OutputTerm, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """Everything needed to keep some views fresh."""
+
+    tables: Mapping[str, Table]
+    maps: Mapping[str, MapDefinition]
+    triggers: Mapping[str, Trigger]
+    batch_triggers: Mapping[str, Trigger]
+    views: Mapping[str, View]
