@@ -409,7 +409,8 @@ def _argument(call: AggregateCall) -> Scalar:
 
 def _folded(var: Var, call: AggregateCall, bag: dict[Value, int]) -> Value:
     argument = BOOLEAN if call.argument is None else call.argument.type
-    return aggregate(call.op, dict.fromkeys(bag, 1) if call.distinct else bag, argument, var.type)
+    present = {value: 1 if call.distinct else weight for value, weight in bag.items() if weight}
+    return aggregate(call.op, present, argument, var.type)
 
 
 def _set_operation(plan: SetOperation, outer: Names, db: _Database) -> Run[Pairs]:

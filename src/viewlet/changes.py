@@ -1,0 +1,205 @@
+"""Batches of changes: data of any accepted kind to checked changes, and a view's own changes back to data.
+
+Every check is made here, before any state is touched: which columns there are, what their values are
+(``values.py``), and which way each row goes. A message names the table, the column and the row (from 0).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+
+from viewlet.backends.base import Change, Row
+from viewlet.core.types import BIGINT, VARCHAR, Column, Schema
+from viewlet.errors import DataError
+from viewlet.sql.catalog import Table
+from viewlet.values import physical, read_column, to_arrow
+
+Data: TypeAlias = Any
+
+WEIGHT = "_weight"
+CHANGE_TYPE = "_change_type"
+COMMIT_VERSION = "_commit_version"
+DIRECTIONS = frozenset({WEIGHT, CHANGE_TYPE})
+FEED_COLUMNS = frozenset({COMMIT_VERSION, "_commit_timestamp"})
+CHANGE_TYPES = {"insert": 1, "update_postimage": 1, "delete": -1, "update_preimage": -1}
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Checked changes of one table; ``keyed`` if the rows hold only the columns of the primary key."""
+
+    changes: list[Change]
+    keyed: bool = False
+
+
+def read_changes(table: Table, data: Data) -> Batch:
+    """Changes in either form: a column ``_weight`` or ``_change_type``, or neither for inserts.
+
+    >>> r = Table("r", (Column("a", BIGINT),))
+    >>> read_changes(r, [{"a": 7, "_weight": -2}]).changes
+    [Change(row=(7,), weight=-2)]
+    """
+    names, columns = _columns(table, data, table.column_names)
+    return _batch(table, names, columns, _weights(table, names, columns))
+
+
+def read_inserts(table: Table, data: Data) -> Batch:
+    """Rows that appear."""
+    names, columns = _columns(table, data, table.column_names)
+    return _batch(table, *_without_direction(table, names, columns), [1] * len(columns[0]))
+
+
+def read_deletes(table: Table, data: Data) -> Batch:
+    """Rows that disappear; of a table with a primary key the key alone may be given."""
+    names, columns = _columns(table, data, table.column_names, table.key)
+    return _batch(table, *_without_direction(table, names, columns), [-1] * len(columns[0]))
+
+
+def read_row(table: Table, values: Sequence[Any]) -> Row:
+    """One row given as values in column order."""
+    if len(values) != len(table.columns):
+        raise DataError(_width_message(table, "the row", len(values)))
+    return tuple(
+        physical(value, column, table.name, None) for value, column in zip(values, table.columns, strict=True)
+    )
+
+
+def _batch(table: Table, names: list[str], columns: list[Any], weights: list[int]) -> Batch:
+    used = _match_columns(table, names, may_be_keyed=all(weight <= 0 for weight in weights))
+    values = [read_column(columns[names.index(column.name)], column, table.name) for column in used]
+    changes = [Change(row, w) for row, w in zip(zip(*values, strict=True), weights, strict=True) if w]
+    return Batch(changes, keyed=len(used) < len(table.columns))
+
+
+def _columns(table: Table, data: Data, *orders: tuple[str, ...]) -> tuple[list[str], list[Any]]:
+    """The columns of any data by lower-case name; ``orders`` are what the values of a tuple may be."""
+    arrow = _as_arrow(table, data)
+    if arrow is None:
+        return _columns_of_rows(table, list(data), [order for order in orders if order])
+    try:
+        arrow.validate(full=True)
+    except pa.ArrowInvalid as reason:
+        raise DataError(f"table {table.name!r}: invalid Arrow data: {reason}") from None
+    return [name.lower() for name in arrow.column_names], arrow.columns or [[]]
+
+
+def _as_arrow(table: Table, data: Data) -> pa.Table | None:
+    """Columnar data as an Arrow table; ``None`` for an iterable of rows."""
+    kind = f"{type(data).__module__}.{type(data).__qualname__}"
+    try:
+        if isinstance(data, pa.RecordBatch):
+            return pa.Table.from_batches([data])
+        if kind.startswith("pandas."):
+            return pa.Table.from_pandas(data, preserve_index=False)
+        if hasattr(data, "__arrow_c_stream__"):
+            return pa.table(data)
+    except (pa.ArrowException, TypeError, UnicodeEncodeError) as reason:
+        raise DataError(f"table {table.name!r}: {kind} cannot be read as Arrow: {reason}") from None
+    if isinstance(data, (Mapping, str, bytes)) or not isinstance(data, Iterable):
+        raise DataError(
+            f"table {table.name!r}: cannot read rows from {kind}; "
+            "give a list of tuples or dicts, or pyarrow, pandas or polars data"
+        )
+    return None
+
+
+def _columns_of_rows(
+    table: Table, rows: list[Any], orders: list[tuple[str, ...]]
+) -> tuple[list[str], list[Any]]:
+    """Python rows as columns; tuples in one of the given orders of columns, dicts by name."""
+    if not rows:
+        return list(table.column_names), [[] for _ in table.columns]
+    if isinstance(rows[0], Mapping):
+        names = [str(name).lower() for name in rows[0]]
+        ordered = [_values_by_name(table, row, names, number) for number, row in enumerate(rows)]
+        return names, [list(column) for column in zip(*ordered, strict=True)]
+    order = next((o for o in orders if isinstance(rows[0], Sequence) and len(o) == len(rows[0])), orders[0])
+    for number, row in enumerate(rows):
+        if not isinstance(row, (tuple, list)):
+            raise DataError(f"table {table.name!r}, row {number}: {row!r} is neither a tuple nor a dict")
+        if len(row) != len(order):
+            raise DataError(_width_message(table, f"row {number}", len(row)))
+    return list(order), [list(column) for column in zip(*rows, strict=True)]
+
+
+def _values_by_name(table: Table, row: Any, names: list[str], number: int) -> list[Any]:
+    """The values of a dict row, in the order of the first row's columns."""
+    if not isinstance(row, Mapping):
+        raise DataError(
+            f"table {table.name!r}, row {number}: {row!r} is not a dict, as the rows before it are"
+        )
+    by_name = {str(name).lower(): value for name, value in row.items()}
+    if len(by_name) != len(names) or any(name not in by_name for name in names):
+        here, first = ", ".join(by_name), ", ".join(names)
+        raise DataError(
+            f"table {table.name!r}, row {number}: the columns are {here}, in row 0 they are {first}"
+        )
+    return [by_name[name] for name in names]
+
+
+def _width_message(table: Table, what: str, width: int) -> str:
+    columns = ", ".join(str(column) for column in table.columns)
+    return f"table {table.name!r}: {what} has {width} values, but the columns are: {columns}"
+
+
+def _without_direction(table: Table, names: list[str], columns: list[Any]) -> tuple[list[str], list[Any]]:
+    for name in names:
+        if name in DIRECTIONS:
+            raise DataError(f"table {table.name!r}: {name} belongs to apply(), not to insert() and delete()")
+    return names, columns
+
+
+def _match_columns(table: Table, names: list[str], may_be_keyed: bool) -> Schema:
+    """The table's columns that the data holds: all of them, or those of the key for deletions."""
+    where = f"table {table.name!r}"
+    for name in names:
+        if names.count(name) > 1:
+            raise DataError(f"{where}: the column {name!r} is given twice")
+    present = set(names)
+    if present & DIRECTIONS:
+        present -= DIRECTIONS | FEED_COLUMNS
+    expected = ", ".join(str(column) for column in table.columns)
+    for name in sorted(present - set(table.column_names)):
+        raise DataError(f"{where} has no column {name!r}; its columns: {expected}")
+    if table.key and present == set(table.key) and may_be_keyed:
+        return tuple(column for column in table.columns if column.name in table.key)
+    for name in table.column_names:
+        if name not in present:
+            raise DataError(f"{where}: the column {name!r} is missing; expected: {expected}")
+    return table.columns
+
+
+def _weights(table: Table, names: list[str], columns: list[Any]) -> list[int]:
+    """Which way each row goes, and how often."""
+    if names and {*names} >= DIRECTIONS:
+        raise DataError(f"table {table.name!r}: give either {WEIGHT} or {CHANGE_TYPE}, not both")
+    if WEIGHT in names:
+        return read_column(columns[names.index(WEIGHT)], Column(WEIGHT, BIGINT, nullable=False), table.name)
+    if CHANGE_TYPE not in names:
+        return [1] * len(columns[0])
+    column = Column(CHANGE_TYPE, VARCHAR, nullable=False)
+    words = read_column(columns[names.index(CHANGE_TYPE)], column, table.name)
+    for number, word in enumerate(words):
+        if word not in CHANGE_TYPES:
+            known = ", ".join(CHANGE_TYPES)
+            raise DataError(
+                f"table {table.name!r}, row {number}: {CHANGE_TYPE} is {word!r}, not one of {known}"
+            )
+    return [CHANGE_TYPES[word] for word in words]
+
+
+def feed(changes: Mapping[Row, int], columns: Schema, version: int, weights: bool) -> pa.Table:
+    """A view's own change as Arrow: deletions before insertions, one row per copy or with ``_weight``."""
+    ordered = sorted(changes.items(), key=lambda item: item[1] > 0)
+    if weights:
+        extra = pa.array([weight for _, weight in ordered], pa.int64())
+        return to_arrow([row for row, _ in ordered], columns).append_column(WEIGHT, extra)
+    copies = [(row, weight > 0) for row, weight in ordered for _ in range(abs(weight))]
+    table = to_arrow([row for row, _ in copies], columns)
+    words = pa.array(["insert" if inserted else "delete" for _, inserted in copies], pa.string())
+    versions = pa.array([version] * len(copies), pa.int64())
+    return table.append_column(CHANGE_TYPE, words).append_column(COMMIT_VERSION, versions)
