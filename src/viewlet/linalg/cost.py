@@ -1,0 +1,170 @@
+"""What code costs, in flops and bytes, and which model and strategy are cheapest.
+
+An instruction takes the longer of its arithmetic and its memory traffic, plus a fixed overhead. Triggers
+read large matrices to do little arithmetic on them, so they are bound by bandwidth; re-evaluation is bound
+by arithmetic. A model in flops alone would therefore switch to re-evaluation much too late.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import assert_never
+
+import numpy as np
+
+from viewlet.linalg.instructions import (
+    Accumulate,
+    Assemble,
+    Code,
+    Combine,
+    Divide,
+    Effect,
+    Embed,
+    Instruction,
+    Invert,
+    Multiply,
+    Nought,
+    Part,
+    Replace,
+    Stack,
+    Unit,
+)
+from viewlet.linalg.nodes import Shape
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """Speeds of the machine: flops and bytes per second, seconds of overhead per instruction."""
+
+    flops: float = 40e9
+    bandwidth: float = 10e9
+    overhead: float = 4e-6
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """Arithmetic, memory traffic and predicted time."""
+
+    flops: float = 0.0
+    bytes: float = 0.0
+    seconds: float = 0.0
+
+    def __add__(self, other: Cost) -> Cost:
+        return Cost(self.flops + other.flops, self.bytes + other.bytes, self.seconds + other.seconds)
+
+    def __str__(self) -> str:
+        return f"{quantity(self.flops)}flop, {quantity(self.bytes)}B, {quantity(self.seconds)}s"
+
+
+def quantity(value: float) -> str:
+    """A number with three digits and an SI prefix, ready for its unit.
+
+    >>> quantity(1_234_000), quantity(0.00215)
+    ('1.23 M', '2.15 m')
+    """
+    for exponent, prefix in ((12, "T"), (9, "G"), (6, "M"), (3, "k"), (0, ""), (-3, "m"), (-6, "µ")):
+        if abs(value) >= 10.0**exponent:
+            return f"{value / 10.0**exponent:.3g} {prefix}"
+    return f"{value:.3g} "
+
+
+def code_cost(code: Code, machine: Machine, itemsize: int) -> Cost:
+    """The cost of running the code once."""
+    total = Cost()
+    for name, op in code.instructions:
+        flops, numbers = _instruction_work(op, code.shapes[name], code)
+        total += _timed(flops, numbers * itemsize, machine)
+    for effect in code.effects:
+        flops, numbers = _effect_work(effect, code)
+        total += _timed(flops, numbers * itemsize, machine)
+    return total
+
+
+def _timed(flops: float, traffic: float, machine: Machine) -> Cost:
+    seconds = max(flops / machine.flops, traffic / machine.bandwidth) + machine.overhead
+    return Cost(flops, traffic, seconds)
+
+
+def _instruction_work(op: Instruction, shape: Shape, code: Code) -> tuple[float, float]:
+    size = float(shape[0] * shape[1])
+    match op:
+        case Multiply(left, right):
+            if left.name in code.selectors or right.name in code.selectors:
+                return 0.0, 2 * size
+            rows, columns = code.shapes[left.name]
+            inner = rows if left.transposed else columns
+            return 2 * size * inner, size + inner * (shape[0] + shape[1])
+        case Combine(terms):
+            return len(terms) * size, (len(terms) + 1) * size
+        case Stack() | Embed() | Assemble():
+            return 0.0, 2 * size
+        case Part() | Unit():
+            return 0.0, 0.0
+        case Nought():
+            return 0.0, size
+        case Divide():
+            rank = shape[1]
+            return 2 * size * rank + rank**3, 2 * size + rank**2
+        case Invert():
+            return 2 * size**1.5, 4 * size
+        case _:
+            assert_never(op)
+
+
+def _effect_work(effect: Effect, code: Code) -> tuple[float, float]:
+    match effect:
+        case Accumulate(target, left, right):
+            rows, columns = code.shapes[target]
+            rank = code.shapes[left][1]
+            if left in code.selectors:
+                return rank * columns, 3.0 * rank * columns
+            if right in code.selectors:
+                return rank * rows, 3.0 * rank * rows
+            return 2.0 * rank * rows * columns, 2.0 * rows * columns + rank * (rows + columns)
+        case Replace():
+            return 0.0, 0.0
+        case _:
+            assert_never(effect)
+
+
+def calibrate(n: int = 768) -> Machine:
+    """Measure this process: one square product, one thin product, one small sum. Takes some 50 ms."""
+    square = np.asfortranarray(np.random.default_rng(0).standard_normal((n, n)))
+    large = np.zeros((3 * n, 3 * n), order="F")
+    thin = np.ones((3 * n, 2), order="F")
+    small = np.ones((2, 2))
+    flops = 2 * n**3 / _best_of(lambda: square @ square)
+    bandwidth = large.nbytes / _best_of(lambda: large @ thin)
+    overhead = 2 * _best_of(lambda: [small + small for _ in range(100)]) / 100
+    return Machine(flops, bandwidth, max(overhead, 2e-6))
+
+
+def _best_of(work: Callable[[], object], repeats: int = 4) -> float:
+    times = []
+    for _ in range(repeats):
+        start = time.perf_counter()
+        work()
+        times.append(time.perf_counter() - start)
+    return min(times)
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One way to maintain a program: its model, strategy, cost per update and memory."""
+
+    model: str
+    strategy: str
+    cost: Cost
+    memory: float
+    fits: bool
+
+
+def cheapest(choices: Mapping[str, Cost]) -> str:
+    """The name of the cheapest cost; the first of equals.
+
+    >>> cheapest({"a": Cost(seconds=2.0), "b": Cost(seconds=1.0)})
+    'b'
+    """
+    return min(choices, key=lambda name: choices[name].seconds)
