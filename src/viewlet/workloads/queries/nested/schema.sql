@@ -1,0 +1,2 @@
+CREATE TABLE r (a BIGINT, b BIGINT);
+CREATE TABLE bids (t BIGINT, id BIGINT, broker_id BIGINT, volume BIGINT, price BIGINT);
