@@ -48,17 +48,21 @@ class Canonical:
 
 
 @lru_cache(maxsize=50_000)
-def canonical_form(query: Query, keys: tuple[Var, ...], fixed: bool = False) -> Canonical:
-    """The canonical form of ``keys -> query``; with ``fixed`` the keys keep their own names and order."""
+def canonical_form(
+    query: Query, keys: tuple[Var, ...], fixed: bool = False, fixed_order: bool = False
+) -> Canonical:
+    """The canonical form of ``keys -> query``.
+
+    With ``fixed`` the keys keep their own names, with ``fixed_order`` they are numbered in the order given.
+    """
     if fixed:
         return Canonical(_query_text(query, {key.name: key.name for key in keys}), keys)
-    best: Canonical | None = None
-    for order in islice(_key_orders(query, keys), LIMIT):
-        text = _query_text(query, {key.name: f"k{i}" for i, key in enumerate(order)})
-        if best is None or text < best.text:
-            best = Canonical(text, order)
-    assert best is not None
-    return best
+    orders = [keys] if fixed_order else islice(_key_orders(query, keys), LIMIT)
+    texts = (
+        Canonical(_query_text(query, {key.name: f"k{i}" for i, key in enumerate(order)}), order)
+        for order in orders
+    )
+    return min(texts, key=lambda form: form.text)
 
 
 def strip_values(query: Query) -> Query:

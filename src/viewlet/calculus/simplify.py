@@ -15,6 +15,7 @@ lift never enters a table: a row must be known before a sum over rows can be com
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
@@ -77,7 +78,7 @@ def simplify_term(
             return None
         step = _unification(folded.factors, frozen, wanted)
         if step is None:
-            return Simplified(_drop_unused(folded, frozen | wanted | _targets(bindings)), bindings)
+            return Simplified(drop_unused(folded, frozen | wanted | _targets(bindings)), bindings)
         index, by = step
         rest = Term(
             folded.factors[:index] + (folded.factors[index + 1 :] if index >= 0 else ()), folded.coefficient
@@ -272,17 +273,26 @@ def _fold_case(scalar: Call) -> Scalar:
     return Call("case", (*kept, scalar.args[-1]), scalar.type)
 
 
-def _drop_unused(term: Term, needed: frozenset[str]) -> Term:
-    """A let or lift whose variable nobody reads is 1."""
+def drop_unused(term: Term, needed: frozenset[str]) -> Term:
+    """A let or lift whose variable nobody reads is 1; a column that nobody reads is not worth binding."""
     factors = list(term.factors)
-    changed = True
-    while changed:
-        changed = False
-        for index, factor in enumerate(factors):
-            if not isinstance(factor, Let | Lift | Extremum) or factor.var.name in needed:
-                continue
-            others = factors[:index] + factors[index + 1 :]
-            if all(factor.var.name not in {v.name for v in factor_variables(f)} for f in others):
-                factors, changed = others, True
-                break
-    return replace(term, factors=tuple(factors))
+    while True:
+        uses = Counter(v.name for factor in factors for v in factor_variables(factor))
+        unused = {name for name, count in uses.items() if count == 1 and name not in needed}
+        kept = [
+            _without_columns(factor, unused)
+            for factor in factors
+            if not (isinstance(factor, Let | Lift | Extremum) and factor.var.name in unused)
+        ]
+        if kept == factors:
+            return replace(term, factors=tuple(factors))
+        factors = kept
+
+
+def _without_columns(factor: Factor, unused: set[str]) -> Factor:
+    match factor:
+        case Rel(_, binds) | Delta(_, binds):
+            kept = tuple(b for b in binds if not (isinstance(b[1], Var) and b[1].name in unused))
+            return factor if len(kept) == len(binds) else replace(factor, binds=kept)
+        case _:
+            return factor

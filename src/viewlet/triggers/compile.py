@@ -145,17 +145,17 @@ class Compiler:
             done = simplify_term(term, frozenset(), self.names, keys=needed.values())
             if done is None:
                 continue
-            materializer = self._materializer("", name, joins=True)
-            factors = tuple(self._nested_map(f, materializer) for f in done.term.factors)
+            materializer = self._materializer("", joins=True)
+            factors = tuple(self._nested_map(f, materializer, name) for f in done.term.factors)
             outputs = tuple(substitute(scalar, done.bindings) for scalar in row)
             yield OutputTerm(Term(factors, done.term.coefficient), outputs)
 
-    def _nested_map(self, factor: Factor, materializer: Materializer) -> Factor:
+    def _nested_map(self, factor: Factor, materializer: Materializer, stem: str) -> Factor:
         if not isinstance(factor, Lift | Extremum | Exists):
             return factor
         keys = (*factor.keys, factor.of) if isinstance(factor, Extremum) else factor.keys
         if _binds_all(factor.query, keys):
-            return _with_query(factor, materializer.whole(factor.query, keys))
+            return _with_query(factor, materializer.whole(factor.query, keys, stem))
         bound = frozenset(key.name for key in factor.keys)
         return _with_query(factor, materializer.nested(factor.query, keys, factor.keys, bound))
 
@@ -181,13 +181,13 @@ class Compiler:
         )
 
     def _recompute(self, target: MapDefinition, table: str, strategy: str) -> Statement:
-        materializer = self._materializer(table, target.name, joins=strategy == "higher_order")
+        materializer = self._materializer(table, joins=strategy == "higher_order")
         query = materializer.query(target.definition, target.keys, frozenset())
         return Statement(target.name, target.keys, ":=", query)
 
     def _increment(self, target: MapDefinition, event: Event, strategy: str) -> list[Statement]:
         """One statement per distinct form of the target's keys."""
-        materializer = self._materializer(event.table.name, target.name, joins=strategy == "higher_order")
+        materializer = self._materializer(event.table.name, joins=strategy == "higher_order")
         by_keys: dict[tuple[Argument, ...], list[Term]] = {}
         for term in delta(target.definition, event, self.names):
             done = simplify_term(term, frozenset(), self.names, keys=target.keys)
@@ -203,8 +203,8 @@ class Compiler:
                 statements.append(Statement(target.name, keys, "+=", query))
         return statements
 
-    def _materializer(self, table: str, name: str, *, joins: bool) -> Materializer:
-        return Materializer(self.registry, self, self.names, table, joins, name)
+    def _materializer(self, table: str, *, joins: bool) -> Materializer:
+        return Materializer(self.registry, self, self.names, table, joins)
 
     def restricted(self, factor: Nested) -> bool:
         """Has a nested factor a restricted domain for every table that can change in it?"""

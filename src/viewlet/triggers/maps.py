@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from viewlet.calculus.canonical import canonical_form
-from viewlet.calculus.nodes import Argument, MapRef, Query, Value
+from viewlet.calculus.nodes import Argument, MapRef, Query, Rel, Value, nested_factors
 from viewlet.core.names import Names
-from viewlet.core.scalar import Const, Var
+from viewlet.core.scalar import Call, Var
 from viewlet.core.types import BIGINT, DOUBLE, Type, wide
 from viewlet.triggers.program import MapDefinition
 
@@ -23,12 +23,12 @@ class MapRegistry:
     _by_text: dict[str, str] = field(default_factory=dict)
 
     def reference(
-        self, keys: tuple[Var, ...], access: tuple[Argument, ...], query: Query, stem: str
+        self, keys: tuple[Var, ...], access: tuple[Argument, ...], query: Query, stem: str | None = None
     ) -> MapRef:
         """The map ``keys -> query``, read at ``access`` (in the order of ``keys``).
 
         Queries that differ by names, order of factors or order of keys share one map: the reference reorders
-        its arguments to suit.
+        its arguments to suit. A map is named after its tables unless a ``stem`` is given.
         """
         form = canonical_form(query, keys)
         place = {key.name: argument for key, argument in zip(keys, access, strict=True)}
@@ -36,7 +36,7 @@ class MapRegistry:
         text = f"{len(keys)}: {form.text}"
         name = self._by_text.get(text)
         if name is None:
-            name = self._by_text[text] = self.names.fresh(stem)
+            name = self._by_text[text] = self.names.fresh(stem or "_".join(tables_in_order(query)))
             definition = MapDefinition(name, form.keys, query, value_type(query))
             self.maps[name] = definition
             self.pending.append(definition)
@@ -60,16 +60,14 @@ def value_type(query: Query) -> Type:
     values = [f.scalar for term in query for f in term.factors if isinstance(f, Value)]
     if any(scalar.type.is_floating for scalar in values):
         return DOUBLE
-    if all(_is_count(scalar.op) if hasattr(scalar, "op") else False for scalar in values):
+    if all(isinstance(scalar, Call) and scalar.op == "nn" for scalar in values):
         return BIGINT
     scales = {sum(f.scalar.type.scale for f in term.factors if isinstance(f, Value)) for term in query}
     return wide(min(38, max(scales, default=0)))
 
 
-def _is_count(op: str) -> bool:
-    return op in ("nn",)
-
-
-def is_constant(argument: Argument) -> bool:
-    """Is it a constant rather than a variable?"""
-    return isinstance(argument, Const)
+def tables_in_order(query: Query) -> list[str]:
+    """The tables of a query in order of first occurrence, those of nested queries last."""
+    outer = [f.table for term in query for f in term.factors if isinstance(f, Rel)]
+    inner = [table for factor in nested_factors(query) for table in tables_in_order(factor.query)]
+    return list(dict.fromkeys(outer + inner))

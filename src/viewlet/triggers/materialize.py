@@ -1,6 +1,6 @@
 """Materialization: which parts of a term become maps, and what stays in the statement.
 
-For a term over tables, with some variables *bound* (parameters, rows of the batch, an enclosing query's keys):
+For a term over tables, with some variables *bound* (by the event, the batch's rows, or an enclosing query):
 
 1. Tables are atoms, and so are nested factors that can be maintained inside a map: restricted for every table
    in them, free of parameters, and not over the event's table with a bound key. Other nested factors are
@@ -69,7 +69,6 @@ class Materializer:
     names: Names
     table: str
     joins: bool
-    stem: str
 
     def query(self, query: Query, needed: Iterable[Var], bound: frozenset[str]) -> Query:
         """Materialize each term; ``needed`` variables are read by whoever uses the query."""
@@ -203,7 +202,7 @@ class Materializer:
                 own_keys.append(var)
                 access.append(var)
         definition = substitute_query(product(*factors), renaming)
-        return self.registry.reference(tuple(own_keys), tuple(access), definition, self.stem)
+        return self.registry.reference(tuple(own_keys), tuple(access), definition)
 
     # Pulled nested factors
 
@@ -245,7 +244,7 @@ class Materializer:
         binds = {v.name for f in term.factors if not isinstance(f, Cond | Value) for v in factor_variables(f)}
         return all(key.name in binds for key in keys)
 
-    def whole(self, query: Query, keys: tuple[Var, ...]) -> Query:
+    def whole(self, query: Query, keys: tuple[Var, ...], stem: str | None = None) -> Query:
         """A query as one map over its keys and over the parameters that its atoms are matched with."""
         present = {name: var for term in query for name, var in term_variables(term.factors).items()}
         wanted = {key.name for key in keys}
@@ -261,7 +260,7 @@ class Materializer:
                 own_keys.append(var)
                 access.append(var)
         definition = substitute_query(query, renaming)
-        return product(self.registry.reference(tuple(own_keys), tuple(access), definition, self.stem))
+        return product(self.registry.reference(tuple(own_keys), tuple(access), definition, stem))
 
 
 @dataclass(frozen=True, slots=True)
