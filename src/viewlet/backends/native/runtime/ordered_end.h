@@ -1,0 +1,26 @@
+/* ordered_end.h: forgets the parameters of one ordered structure, so that the next can be declared. */
+#undef ORD_
+#undef ORD_NAME
+#undef ORD_INNER
+#undef ORD_LEAF
+#undef ORD_CUMULATIVE
+#undef ORD_SHIFT
+#undef ORD_KEY_WORDS
+#undef ORD_KEY_INT128
+#undef ORD_FIELDS
+#undef ORD_ALL
+#undef ORD_LESS
+#undef ORD_EQUAL
+#undef ORD_KEY_MAX
+#undef ORD_TRUE
+#undef ORD_STORED
+#undef ORD_BASE
+#undef ORD_BELOW
+#undef ORD_SEEK_1
+#undef ORD_SEEK_2
+#undef ORD_SEEK_3
+#undef ORD_SEEK_1_KIND
+#undef ORD_SEEK_2_KIND
+#undef ORD_SEEK_3_KIND
+#undef ORD_CURSOR
+#undef ORD_CHECK
