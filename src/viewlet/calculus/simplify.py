@@ -107,6 +107,8 @@ def _unification(
                 by = _equate(left, right, frozen, lifted) or _equate(right, left, frozen, lifted)
                 if by is not None:
                     return index, by
+            case Let(var, scalar) if var == scalar:
+                return index, {}
             case Let(var, scalar):
                 by = _define(factors, var, scalar, frozen, wanted, lifted)
                 if by is not None:
@@ -278,7 +280,7 @@ def drop_unused(term: Term, needed: frozenset[str]) -> Term:
     factors = list(term.factors)
     while True:
         uses = Counter(v.name for factor in factors for v in factor_variables(factor))
-        unused = {name for name, count in uses.items() if count == 1 and name not in needed}
+        unused = {n for n, count in uses.items() if count == 1 and n not in needed and not n.startswith("@")}
         kept = [
             _without_columns(factor, unused)
             for factor in factors

@@ -77,7 +77,7 @@ class Materializer:
 
     def term(self, term: Term, needed: frozenset[str], bound: frozenset[str]) -> Query:
         """Materialize one term; expansion of values may make several of it."""
-        bound = bound | {v.name for f in term.factors if isinstance(f, Delta) for v in factor_variables(f)}
+        bound = bound | {v.name for f in term.factors if _enumerates_change(f) for v in factor_variables(f)}
         components = self._components(term, bound)
         home = {name: i for i, part in enumerate(components) for name in part.own}
         expanded = expand_values(term, lambda name: home.get(name, -1))
@@ -279,6 +279,15 @@ def unbound(factor: Factor, bound: frozenset[str]) -> set[str]:
 def own_names(placed: Iterable[Iterable[Factor]]) -> frozenset[str]:
     """Every variable of the components."""
     return frozenset(v.name for factors in placed for f in factors for v in factor_variables(f))
+
+
+def _enumerates_change(factor: Factor) -> bool:
+    """Is it the change relation, or the domain of a change? Whatever it binds counts as bound."""
+    return isinstance(factor, Delta) or (
+        isinstance(factor, Exists)
+        and not factor.negated
+        and all(any(isinstance(f, Delta) for f in term.factors) for term in factor.query)
+    )
 
 
 def mentions_event(query: Query) -> bool:

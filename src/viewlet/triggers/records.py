@@ -1,7 +1,8 @@
 """Records: maps over the same body share one entry per key, with a field each.
 
 Two maps go together if their definitions differ only in values and coefficients, so that they have entries
-for the same keys: COUNT(*), SUM(x) and SUM(y) of one group are three fields of one record, found at once. A map whose terms are some of another's terms joins it too (the sums of a left join have no padded rows).
+for the same keys: COUNT(*), SUM(x) and SUM(y) of one group are three fields of one record, found at once.
+A map whose terms are some of another's joins it too (the sums of a left join have no padded rows).
 """
 
 from __future__ import annotations
