@@ -82,6 +82,15 @@ def ordered_rows(query: Query, bag: Bag) -> list[Row]:
     return _sorted_rows(bag, keys, names, lambda row: row)
 
 
+def sorted_rows(bag: Bag) -> list[Row]:
+    """The rows of a bag as a list, ordered by all columns with NULL first.
+
+    >>> sorted_rows({(2, "b"): 2, (None, "a"): 1})
+    [(None, 'a'), (2, 'b'), (2, 'b')]
+    """
+    return _sorted_rows(bag, (), (), lambda row: row)
+
+
 def consolidate(pairs: Iterable[tuple[Row, int]]) -> Bag:
     """Add up the weights of equal rows and drop zeros.
 

@@ -1,0 +1,111 @@
+"""What a user holds: a table or a view, by name; both speak to their database."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from viewlet.changes import Data
+from viewlet.core.types import Schema
+from viewlet.errors import BackendError, DataError
+from viewlet.kept import OnConflict
+from viewlet.subscriptions import Subscription
+from viewlet.values import to_arrow, to_python
+
+if TYPE_CHECKING:
+    from viewlet.database import Database
+
+
+class Relation:
+    """Rows by name, readable in every form."""
+
+    def __init__(self, database: Database, name: str) -> None:
+        self._database = database
+        self.name = name
+
+    @property
+    def columns(self) -> Schema:
+        """The columns, with their types."""
+        return self._database.catalog[self.name].columns
+
+    def rows(self) -> list[tuple[Any, ...]]:
+        """The present rows as tuples: in the view's ORDER BY, else by all columns with NULL first."""
+        return to_python(*self._database.ordered(self.name))
+
+    def to_arrow(self) -> pa.Table:
+        """The present rows as an Arrow table of the declared types."""
+        return to_arrow(*self._database.ordered(self.name))
+
+    def to_pandas(self) -> Any:
+        """The present rows as a pandas DataFrame."""
+        try:
+            return self.to_arrow().to_pandas()
+        except ImportError:
+            raise BackendError("to_pandas needs pandas: pip install 'viewlet[pandas]'") from None
+
+    def to_polars(self) -> Any:
+        """The present rows as a polars DataFrame."""
+        try:
+            import polars
+        except ImportError:
+            raise BackendError("to_polars needs polars: pip install 'viewlet[polars]'") from None
+        return polars.from_arrow(self.to_arrow())
+
+    def to_spark(self) -> Any:
+        """The present rows as a Spark DataFrame: only of a database on Spark."""
+        raise BackendError(f"{self.name!r} lives in this process: to_spark() needs a database on Spark")
+
+    def __iter__(self) -> Iterator[tuple[Any, ...]]:
+        return iter(self.rows())
+
+    def __len__(self) -> int:
+        return len(self._database.ordered(self.name)[0])
+
+    def __repr__(self) -> str:
+        kind = self._database.catalog[self.name].kind.value.lower()
+        return f"<{kind} {self.name} ({', '.join(map(str, self.columns))})>"
+
+
+class TableHandle(Relation):
+    """A table, static table or stream. ``add`` and ``remove`` are the lane for one row at a time."""
+
+    def add(self, *values: Any) -> int:
+        """Insert one row, given in column order; returns the commit version."""
+        return self._database.change_row(self.name, values, 1)
+
+    def remove(self, *values: Any) -> int:
+        """Delete one row, given in column order; returns the commit version."""
+        return self._database.change_row(self.name, values, -1)
+
+    def insert(self, data: Data, *, on_conflict: OnConflict | None = None) -> int:
+        """Insert rows; see :meth:`Database.insert`."""
+        return self._database.insert(self.name, data, on_conflict=on_conflict)
+
+    def delete(self, data: Data) -> int:
+        """Delete rows; see :meth:`Database.delete`."""
+        return self._database.delete(self.name, data)
+
+
+class View(Relation):
+    """A materialized view: always the result of its query over the data as it is now."""
+
+    @property
+    def value(self) -> Any:
+        """The value of a view with one row and one column."""
+        rows = self.rows()
+        if len(rows) != 1 or len(rows[0]) != 1:
+            shape = f"{len(rows)} rows and {len(self.columns)} columns"
+            raise DataError(f"view {self.name!r} has {shape}, value needs one of each: use rows()")
+        return rows[0][0]
+
+    def subscribe(
+        self, callback: Callable[[pa.Table], object], *, snapshot: bool = False, weights: bool = False
+    ) -> Subscription:
+        """Call ``callback`` after each commit that changes the view, with the view's own changes.
+
+        The changes come as an Arrow table with ``_change_type`` (insert, delete) and ``_commit_version``, or
+        with ``_weight``; deletions first. With ``snapshot`` the present rows come first, at once.
+        """
+        return self._database.subscribe(self.name, callback, snapshot=snapshot, weights=weights)
