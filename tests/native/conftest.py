@@ -47,7 +47,7 @@ def build_driver(
 
         def run(words: list[int]) -> list[int]:
             data = np.array(words, dtype=np.int64).tobytes()
-            answer = subprocess.run([program], input=data, capture_output=True, env=environment, timeout=300)
+            answer = subprocess.run([program], input=data, capture_output=True, env=environment, timeout=60)
             assert answer.returncode == 0, answer.stderr.decode(errors="replace")[:4000]
             return list(map(int, np.frombuffer(answer.stdout, dtype=np.int64)))
 

@@ -196,6 +196,19 @@ def test_growth_and_shrinking_keep_everything(build_driver):
     assert read_records(answers, next(answers)) == model
 
 
+def test_released_records_are_used_again(build_driver):
+    """Churn at a constant number of records needs no more memory than the records themselves."""
+    words = [0]
+    for i in range(20000):
+        words += [0, *spelled((i, 0, 0.0, 0)), 1, i]
+        if i >= 100:
+            words += [0, *spelled((i - 100, 0, 0.0, 0)), -1, i - 100]
+        if i == 300:
+            words += [10]
+    answers = build_driver("maps")([*words, 10])
+    assert answers[:3] == answers[4:7]
+
+
 def test_reserve_then_no_growth(build_driver):
     n = 3000
     inserts = [w for i in range(n) for w in (0, *spelled((i, 0, 0.5, 0)), 1, 1)]

@@ -82,6 +82,10 @@ def wide_case(rng: random.Random) -> tuple[int, int, int, int, int]:
 def test_wide_integers_and_decimals_equal_exact_arithmetic(build_driver):
     rng = random.Random(1)
     cases = [wide_case(rng) for _ in range(6000)]
+    for digits in range(1, 38):  # ties, in products that need 256 bits
+        half = 5 * 10 ** (digits - 1)
+        cases += [(3, 10**37 + 1, half, digits, 0), (3, 10**37 + 1, -half, digits, 0)]
+        cases += [(4, sign * (2 * 10**30 + 1) * half, 10**digits, 0, 0) for sign in (1, -1)]
     words = [w for op, x, y, m, n in cases for w in (op, *halves(x), *halves(y), m, n)]
     answers = build_driver("numbers")(words)
     seen_errors = 0
@@ -106,6 +110,20 @@ def test_wide_integers_and_decimals_equal_exact_arithmetic(build_driver):
     assert seen_errors > 100
 
 
+NARROW = {
+    20: lambda x, y: x + y,
+    21: lambda x, y: x - y,
+    22: lambda x, y: x * y,
+    23: truncated,
+    24: lambda x, y: x - y * truncated(x, y),
+    25: lambda x, _: abs(x),
+    26: lambda x, y: x + y,
+    27: lambda x, y: x * y,
+    28: lambda x, _: x,
+    29: lambda x, _: abs(x),
+}
+
+
 def test_integers_wrap_and_tell(build_driver):
     rng = random.Random(2)
     edges = [0, 1, -1, 2**63 - 1, -(2**63), 2**31 - 1, -(2**31), 2**31, 3]
@@ -122,18 +140,7 @@ def test_integers_wrap_and_tell(build_driver):
         if op in (23, 24) and y == 0:
             assert answers[2 * i : 2 * i + 2] == [0, E_DIVIDE]
             continue
-        exact = {
-            20: lambda: x + y,
-            21: lambda: x - y,
-            22: lambda: x * y,
-            23: lambda: truncated(x, y),
-            24: lambda: x - y * truncated(x, y),
-            25: lambda: abs(x),
-            26: lambda: x + y,
-            27: lambda: x * y,
-            28: lambda: x,
-            29: lambda: abs(x),
-        }[op]()
+        exact = NARROW[op](x, y)
         fits = -(1 << bits - 1) <= exact < 1 << bits - 1
         assert answers[2 * i : 2 * i + 2] == [signed(exact, bits), 0 if fits else E_INTEGER], (op, x, y)
 
