@@ -33,7 +33,7 @@ VL_INLINE bool flat_equal(const flat_key *p, const flat_key *q) {
     return p->x == q->x && p->y == q->y && p->s == q->s && p->nulls == q->nulls;
 }
 /* A poor hash on purpose: clusters, wraps and equal hashes of unequal keys are the interesting cases. */
-VL_INLINE uint64_t full_hash(const full_key *k) { return flat_hash(k) & UINT64_C(0xf800000000000000); }
+VL_INLINE uint64_t full_hash(const full_key *k) { return flat_hash(k) & UINT64_C(0xff80000000000000); }
 VL_INLINE bool full_equal(const full_key *p, const full_key *q) { return flat_equal(p, q); }
 
 #define VL_MAP flat
