@@ -17,11 +17,24 @@ DRIVERS = Path(__file__).parent / "drivers"
 WARNINGS = ("-std=gnu11", "-Wall", "-Wextra", "-Werror", "-Wconversion", "-ffp-contract=off")
 MODES = {
     "plain": ("-O2", "-march=native"),
-    "sanitized": ("-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"),
+    "sanitized": ("-O0", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"),
 }
+
+SANITIZED_BY_DEFAULT = ("tiny maximum", "tiny cumulative", "pair", "wide keys")
+"""Shapes whose sanitized build is part of the quick tests; the others join the long ones."""
 
 Run = Callable[[list[int]], list[int]]
 Build = Callable[..., Run]
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        call = getattr(item, "callspec", None)
+        if call is not None and call.params.get("mode") == "sanitized":
+            shape = call.params.get("shape")
+            if shape is not None and shape not in SANITIZED_BY_DEFAULT:
+                item.add_marker(pytest.mark.slow)
 
 
 @pytest.fixture(scope="session", params=MODES)
@@ -35,17 +48,20 @@ def build(tmp_path_factory: pytest.TempPathFactory, mode: str) -> Build:
     compiler = find_compiler()
     if compiler is None:
         pytest.skip("no C compiler")
-    folder = tmp_path_factory.mktemp(mode)
+    folder = tmp_path_factory.getbasetemp().parent / f"drivers-{mode}"  # shared by parallel workers
+    folder.mkdir(exist_ok=True)
     environment = {**os.environ, "ASAN_OPTIONS": "detect_leaks=0"}
 
     def make(driver: str, *defines: str) -> Run:
-        program = folder / (driver + sha256(" ".join(defines).encode()).hexdigest()[:12])
+        flags = [*WARNINGS, *MODES[mode], *(f"-D{define}" for define in defines)]
+        includes = ["-iquote", str(RUNTIME), "-iquote", str(DRIVERS)]
+        sources = [DRIVERS / f"{driver}.c", DRIVERS / "words.h", *sorted(RUNTIME.glob("*.h"))]
+        digest = sha256(" ".join(flags).encode() + b"".join(path.read_bytes() for path in sources))
+        program = folder / f"{driver}-{digest.hexdigest()[:16]}"
         if not program.exists():
-            command = [*compiler.command, *WARNINGS, *MODES[mode], *(f"-D{define}" for define in defines)]
-            includes = ("-iquote", str(RUNTIME), "-iquote", str(DRIVERS))
-            subprocess.run(
-                [*command, *includes, "-o", str(program), str(DRIVERS / f"{driver}.c")], check=True
-            )
+            fresh = program.with_suffix(f".{os.getpid()}")
+            subprocess.run([*compiler.command, *flags, *includes, "-o", fresh, sources[0]], check=True)
+            fresh.rename(program)
 
         def run(words: list[int]) -> list[int]:
             data = np.array(words, dtype=np.int64).tobytes()

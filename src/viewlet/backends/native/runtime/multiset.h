@@ -164,40 +164,38 @@ VL_FUNCTION void MULTI_(add)(vl_arena *a, vl_account *account, MULTI_NAME *m, MU
 
 /* Each gives a value and its count; false when there is none. */
 
+VL_INLINE bool MULTI_(tell)(bool found, const ORD_(path) * p, MULTI_(key) * k, int64_t *count) {
+    if (!found) return false;
+    *k = ORD_(path_key)(p);
+    *count = ORD_(path_rec)(p).n;
+    return true;
+}
+
 VL_FUNCTION bool MULTI_(least)(const vl_arena *a, const MULTI_NAME *m, MULTI_(key) * k, int64_t *count) {
     if (m->distinct == 0) return false;
     if (m->capacity == MULTI_(is_tree)) {
         ORD_(path) p;
-        ORD_(first)(a, &m->as.tree, &p);
-        *k = ORD_(path_key)(&p);
-        *count = ORD_(path_rec)(&p).n;
-    } else {
-        *k = MULTI_(values)(a, m)[0];
-        *count = MULTI_(counts)(a, m)[0];
+        return MULTI_(tell)(ORD_(first)(a, &m->as.tree, &p), &p, k, count);
     }
+    *k = MULTI_(values)(a, m)[0];
+    *count = MULTI_(counts)(a, m)[0];
     return true;
 }
 VL_FUNCTION bool MULTI_(greatest)(const vl_arena *a, const MULTI_NAME *m, MULTI_(key) * k, int64_t *count) {
     if (m->distinct == 0) return false;
     if (m->capacity == MULTI_(is_tree)) {
         ORD_(path) p;
-        ORD_(last)(a, &m->as.tree, &p);
-        *k = ORD_(path_key)(&p);
-        *count = ORD_(path_rec)(&p).n;
-    } else {
-        *k = MULTI_(values)(a, m)[m->distinct - 1];
-        *count = MULTI_(counts)(a, m)[m->distinct - 1];
+        return MULTI_(tell)(ORD_(last)(a, &m->as.tree, &p), &p, k, count);
     }
+    *k = MULTI_(values)(a, m)[m->distinct - 1];
+    *count = MULTI_(counts)(a, m)[m->distinct - 1];
     return true;
 }
 /* The nearest value above (below) k: repeated from the least (greatest) it walks bottom-k (top-k). */
 VL_FUNCTION bool MULTI_(above)(const vl_arena *a, const MULTI_NAME *m, MULTI_(key) k, MULTI_(key) * out, int64_t *count) {
     if (m->capacity == MULTI_(is_tree)) {
         ORD_(path) p;
-        if (!ORD_(above)(a, &m->as.tree, k, &p)) return false;
-        *out = ORD_(path_key)(&p);
-        *count = ORD_(path_rec)(&p).n;
-        return true;
+        return MULTI_(tell)(ORD_(above)(a, &m->as.tree, k, &p), &p, out, count);
     }
     const MULTI_(key) *value = MULTI_(values)(a, m);
     uint32_t i = MULTI_(slot)(value, m->distinct, k);
@@ -210,10 +208,7 @@ VL_FUNCTION bool MULTI_(above)(const vl_arena *a, const MULTI_NAME *m, MULTI_(ke
 VL_FUNCTION bool MULTI_(below)(const vl_arena *a, const MULTI_NAME *m, MULTI_(key) k, MULTI_(key) * out, int64_t *count) {
     if (m->capacity == MULTI_(is_tree)) {
         ORD_(path) p;
-        if (!ORD_(below)(a, &m->as.tree, k, &p)) return false;
-        *out = ORD_(path_key)(&p);
-        *count = ORD_(path_rec)(&p).n;
-        return true;
+        return MULTI_(tell)(ORD_(below)(a, &m->as.tree, k, &p), &p, out, count);
     }
     uint32_t i = MULTI_(slot)(MULTI_(values)(a, m), m->distinct, k);
     if (i == 0) return false;
