@@ -17,6 +17,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 GOLDEN = Path(__file__).parent / "golden"
 BLANK = "."
@@ -80,3 +83,8 @@ def _rewrite(case: Case, actual: str) -> None:
     end = text.find("\n\n", arrow)
     rest = text[end:] if end >= 0 else "\n"
     case.path.write_text(f"{text[:arrow]}\n{actual}{rest}", encoding="utf-8")
+
+
+def cases(name: str) -> list[Any]:
+    """The cases of a file as test parameters; one worker runs them all, since they may rewrite the file."""
+    return [pytest.param(case, id=case.title, marks=pytest.mark.xdist_group(name)) for case in load(name)]

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 from sqlglot import exp
 
-from viewlet.core.scalar import Const, Scalar, Var, call, nullable, variables
+from viewlet.core.scalar import Scalar, Var, call, nullable, variables
 from viewlet.core.types import BIGINT, BOOLEAN, DOUBLE, NULL, VARCHAR, Type
+from viewlet.plan.facts import aggregate_may_be_null, has_one_row
 from viewlet.plan.from_sql.context import Body, Context
 from viewlet.plan.nodes import (
-    Aggregate,
     AggregateCall,
     AggregateOp,
     Apply,
@@ -21,7 +21,6 @@ from viewlet.plan.nodes import (
     Project,
     QuantifiedQuery,
     ScalarQuery,
-    Unit,
 )
 from viewlet.sql import scalars
 from viewlet.sql.expressions import scalar_of
@@ -72,7 +71,7 @@ class Clause:
             raise invalid(query, f"a scalar subquery must have one column, this one has {len(body.columns)}")
         name, value = body.columns[0]
         plan = self.context.positional(body)
-        may_be_null = nullable(value) or not _has_one_row(plan)
+        may_be_null = nullable(value) or not has_one_row(plan)
         output = self.context.fresh(value.name or name, value.type, may_be_null)
         self.nested.append(ScalarQuery(output, plan))
         return output
@@ -123,19 +122,6 @@ class Clause:
         return body
 
 
-def _has_one_row(plan: Plan) -> bool:
-    """Does a plan have exactly one row, whatever the data?"""
-    match plan:
-        case Unit():
-            return True
-        case Aggregate(_, groups):
-            return not groups
-        case Project(inner) | Apply(inner):
-            return _has_one_row(inner)
-        case _:
-            return False
-
-
 def filtered(plan: Plan, clause: Clause, condition: Scalar) -> Plan:
     """The rows of ``plan`` for which a clause's condition is TRUE."""
     return Filter(applied(plan, clause.nested), condition)
@@ -182,7 +168,9 @@ class Aggregates:
             raise invalid(node, str(error)) from None
         if aggregate not in self.calls:
             self.calls[aggregate] = self.context.fresh(
-                alias or _stem(aggregate), _result_type(aggregate), self._may_be_null(aggregate)
+                alias or _stem(aggregate),
+                _result_type(aggregate),
+                aggregate_may_be_null(aggregate, self.grouped),
             )
         return self.calls[aggregate]
 
@@ -233,16 +221,6 @@ class Aggregates:
         if not argument.type.is_numeric:
             raise TypeMismatchError(f"{op} needs numbers, got {argument.type}")
         return argument
-
-    def _may_be_null(self, aggregate: AggregateCall) -> bool:
-        """COUNT is never NULL; others are where no value came in: an empty input, NULLs, or a filter."""
-        match aggregate:
-            case AggregateCall("count"):
-                return False
-            case AggregateCall("var_samp" | "stddev_samp"):
-                return True
-            case AggregateCall(_, argument, _, condition):
-                return not self.grouped or condition is not None or nullable(argument or Const(None, NULL))
 
 
 def _called(node: exp.Expr) -> str:

@@ -10,6 +10,7 @@ from viewlet.core.names import Names
 from viewlet.core.scalar import Scalar, Var
 from viewlet.core.types import Type
 from viewlet.errors import UnsupportedError
+from viewlet.plan.facts import set_may_be_null
 from viewlet.plan.from_sql.blocks import Item, order_by, select_block, sort_key
 from viewlet.plan.from_sql.clauses import Clause, common_type
 from viewlet.plan.from_sql.context import Body, CommonTable, Context
@@ -155,7 +156,7 @@ def _set_operation(query: exp.SetOperation, outer: Scope | None, context: Contex
     ]
     plans = [_cast_columns(body, types, context) for body in (left, right)]
     columns = tuple(
-        context.fresh(name, type_, _may_be_null(kind, a, b))
+        context.fresh(name, type_, set_may_be_null(kind, a, b))
         for (name, _), a, b, type_ in zip(
             left.columns, outputs(plans[0]), outputs(plans[1]), types, strict=True
         )
@@ -188,16 +189,6 @@ def _cast_columns(body: Body, types: list[Type], context: Context) -> Plan:
             for name, value in zip(names, values, strict=True)
         ),
     )
-
-
-def _may_be_null(kind: SetKind, left: Var, right: Var) -> bool:
-    match kind:
-        case "union" | "union_all":
-            return left.nullable or right.nullable
-        case "intersect" | "intersect_all":
-            return left.nullable and right.nullable
-        case "except" | "except_all":
-            return left.nullable
 
 
 def _ordered(query: exp.Query, columns: tuple[tuple[str, Var], ...], context: Context) -> tuple[SortKey, ...]:
