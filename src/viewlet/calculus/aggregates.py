@@ -95,7 +95,7 @@ class Lifts:
         known = self._known.get((op, argument))
         if known is None:
             known = Var(self.names.fresh(op), argument.type, True)
-            value = Var(self.names.fresh("v"), argument.type, False)
+            value = Var(self.names.fresh("v"), argument.type, nullable(argument))
             query = self._values(argument, value)
             self.factors.append(Extremum(known, op, value, self.keys, query))  # type: ignore[arg-type]
             self._known[op, argument] = known
@@ -114,7 +114,7 @@ class Lifts:
         known = self._known.get(name)
         if known is None:
             known = Var(self.names.fresh("d"), type_, False)
-            value = Var(self.names.fresh("v"), argument.type, False)
+            value = Var(self.names.fresh("v"), argument.type, nullable(argument))
             each = Exists((*self.keys, value), self._values(argument, value))
             self.factors.append(Lift(known, self.keys, product(each, *(Value(value),) * power)))
             self._known[name] = known

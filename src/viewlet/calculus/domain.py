@@ -46,6 +46,15 @@ def extract_domain(factor: Nested, change: Query) -> Domain | None:
     return _support(change, keys)
 
 
+def enumerates_change(factor: Factor) -> bool:
+    """Is it the change relation, or the domain of a change?"""
+    return isinstance(factor, Delta) or (
+        isinstance(factor, Exists)
+        and not factor.negated
+        and all(any(isinstance(f, Delta) for f in term.factors) for term in factor.query)
+    )
+
+
 def _common_equalities(change: Query, keys: dict[str, Var]) -> dict[str, Scalar]:
     """Keys that every term equates with the same parameter or constant."""
     per_term = [_equalities(term, keys) for term in change]
@@ -89,10 +98,10 @@ def _supporting_atoms(term: Term, keys: dict[str, Var]) -> tuple[Factor, ...]:
     Values and nested factors are dropped. Atoms are reached from the changed row (its parameters, or its
     own atom in a batch) through shared variables, so that the domain is no larger than the change implies.
     """
-    atoms = [f for f in term.factors if isinstance(f, Rel | Delta | MapRef)]
+    atoms = [f for f in term.factors if isinstance(f, Rel | Delta | MapRef) or enumerates_change(f)]
     atoms = [Delta(a.table, a.binds, absolute=True) if isinstance(a, Delta) else a for a in atoms]
     reached = {v.name for f in term.factors for v in factor_variables(f) if v.name.startswith("@")}
-    reached |= {v.name for a in atoms if isinstance(a, Delta) for v in factor_variables(a)}
+    reached |= {v.name for a in atoms if enumerates_change(a) for v in factor_variables(a)}
     chosen: list[Factor] = []
     pending = atoms
     while True:

@@ -8,6 +8,7 @@ unknown arguments, and nested factors that bind keys of their own last.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 
 from viewlet.calculus.nodes import (
     Cond,
@@ -76,7 +77,30 @@ def _cost(factor: Factor, known: set[str]) -> int:
         case Exists(keys, _, negated):
             if all(_has(key, known) for key in keys):
                 return 3
-            return NEVER if negated else 500 + sum(not _has(key, known) for key in keys)
+            if negated or not binds_keys(factor, frozenset(known)):
+                return NEVER
+            return 500 + sum(not _has(key, known) for key in keys)
+
+
+def binds_keys(factor: Exists, known: frozenset[str]) -> bool:
+    """Does every term of an ``E`` bind those of its keys that are not known yet?"""
+    given = frozenset(key.name for key in factor.keys if _has(key, set(known)))
+    return _binds(factor, given)
+
+
+@lru_cache(maxsize=20_000)
+def _binds(factor: Exists, given: frozenset[str]) -> bool:
+    for term in factor.query:
+        try:
+            ordered = schedule(term.factors, given)
+        except CalculusError:
+            return False
+        bound = given | {
+            v.name for f in ordered if not isinstance(f, Cond | Value) for v in factor_variables(f)
+        }
+        if not all(_has(key, set(bound)) for key in factor.keys):
+            return False
+    return True
 
 
 def _as_let(factor: Factor, known: set[str]) -> Factor:

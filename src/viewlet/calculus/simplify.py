@@ -193,8 +193,9 @@ def _fold_factor(factor: Factor, names: Names) -> tuple[Factor, ...]:
             return (Let(var, fold(scalar)),)
         case Lift(var, keys, query):
             inner = simplify_query(query, (key.name for key in keys), names)
-            if not inner:
-                return (Let(var, Const(0 if var.type.is_exact else 0.0, var.type)),)
+            if all(not term.factors for term in inner):
+                total = sum(term.coefficient for term in inner)
+                return (Let(var, Const(total if var.type.is_exact else float(total), var.type)),)
             return (Lift(var, _used(keys, inner), inner),)
         case Extremum(var, op, of, keys, query):
             inner = simplify_query(query, (*(key.name for key in keys), of.name), names)

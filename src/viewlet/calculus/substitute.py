@@ -24,7 +24,7 @@ from viewlet.calculus.nodes import (
     term_variables,
 )
 from viewlet.core.names import Names
-from viewlet.core.scalar import Const, Scalar, Var
+from viewlet.core.scalar import Const, Scalar, Var, call
 from viewlet.core.scalar import substitute as substitute_scalar
 from viewlet.errors import CalculusError
 
@@ -57,7 +57,8 @@ def substitute_factor(factor: Factor, by: Replacement) -> Factor:
         case Value(scalar):
             return Value(substitute_scalar(scalar, by))
         case Let(var, scalar):
-            return Let(_variable(var, by), substitute_scalar(scalar, by))
+            target, meaning = by.get(var.name, var), substitute_scalar(scalar, by)
+            return Let(target, meaning) if isinstance(target, Var) else Cond(call("==", target, meaning))
         case Lift(var):
             keys, query = _nested(factor, by)
             return Lift(_variable(var, by), keys, query)

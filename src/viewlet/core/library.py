@@ -10,6 +10,7 @@ import math
 import re
 from collections.abc import Callable, Mapping
 from decimal import ROUND_HALF_UP, Decimal
+from fractions import Fraction
 from functools import lru_cache
 from typing import Any
 
@@ -263,7 +264,27 @@ def _last_day(days: int) -> int:
     return days - day.day + calendar.month_length(day.year, day.month)
 
 
+def _spread(call: Call) -> Function:
+    """Variance or deviation from count n, sum s and sum of squares q: ``(q - s*s / n)`` over n or n - 1.
+
+    NULL where there is nothing to divide by. Exact until the last step for exact arguments.
+    """
+    unit = 10 ** call.args[1].type.scale
+    sample, root = call.op.endswith("samp"), call.op.startswith("stddev")
+
+    def spread(n: int, s: float, q: float) -> float | None:
+        freedom = n - 1 if sample else n
+        if freedom <= 0:
+            return None
+        squares = (Fraction(q) * n - Fraction(s) * Fraction(s)) / (n * freedom * unit * unit)
+        variance = finite(float(max(squares, Fraction(0))), call.op)
+        return math.sqrt(variance) if root else variance
+
+    return spread
+
+
 FUNCTIONS: Mapping[str, Builder] = {
+    **dict.fromkeys(("var_pop", "var_samp", "stddev_pop", "stddev_samp"), _spread),
     "+": _floating_arithmetic(lambda a, b: a + b),
     "-": _floating_arithmetic(lambda a, b: a - b),
     "*": _floating_arithmetic(lambda a, b: a * b),

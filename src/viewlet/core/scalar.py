@@ -48,7 +48,9 @@ PREDICATES = COMPARISONS | {"==", "and", "or", "not", "is_null", "is_true", "in"
 FLIPPED = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 # NULL in, NULL out does not hold for these; for every other function it does.
-NON_STRICT = frozenset({"==", "and", "or", "is_null", "is_true", "in", "case", "coalesce", "nz", "nn", "only"})
+NON_STRICT = frozenset(
+    {"==", "and", "or", "is_null", "is_true", "in", "case", "coalesce", "nz", "nn", "only"}
+)
 
 TRUE = Const(True, BOOLEAN)
 FALSE = Const(False, BOOLEAN)
@@ -150,7 +152,7 @@ def nullable(scalar: Scalar) -> bool:
         case Call("case", args):
             results = [*args[1::2], args[-1]] if len(args) % 2 else [*args[1::2], Const(None, NULL)]
             return any(nullable(result) for result in results)
-        case Call("avg" | "only"):
+        case Call("avg" | "only" | "var_pop" | "var_samp" | "stddev_pop" | "stddev_samp"):
             return True
         case Call(_, args):
             return any(nullable(arg) for arg in args)

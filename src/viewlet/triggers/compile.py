@@ -52,6 +52,7 @@ class Compiler:
     names: Names = field(default_factory=Names)
     views: dict[str, View] = field(default_factory=dict)
     _statements: dict[tuple[str, str, str], tuple[Statement, ...]] = field(default_factory=dict)
+    _by_row: set[tuple[str, str]] = field(default_factory=set)
     _restricted: dict[Nested, bool] = field(default_factory=dict)
 
     def add(self, name: str, query: plan_nodes.Query, strategy: str = "higher_order") -> list[MapDefinition]:
@@ -101,8 +102,9 @@ class Compiler:
 
     def _triggers(self, granularity: str) -> dict[str, Trigger]:
         found: dict[str, list[Statement]] = {}
+        by_row = {table for target, table in self._by_row if target in self.registry.maps}
         for (_, table, kind), statements in self._statements.items():
-            if kind == granularity:
+            if kind == granularity and not (kind == "batch" and table in by_row):
                 found.setdefault(table, []).extend(statements)
         return {
             table: Trigger(
@@ -162,15 +164,18 @@ class Compiler:
     # Maps
 
     def _maintain(self, target: MapDefinition, table: str, strategy: str) -> None:
-        for granularity, event in (
-            ("tuple", TupleEvent(self.catalog[table])),
-            ("batch", BatchEvent(self.catalog[table])),
-        ):
-            if strategy == "reevaluate" or self._must_recompute(target, event):
-                statements = [self._recompute(target, table, strategy)]
-            else:
-                statements = self._increment(target, event, strategy)
-            self._statements[target.name, table, granularity] = tuple(statements)
+        """Statements for one row, and for a batch unless only single rows restrict what changes."""
+        one, many = TupleEvent(self.catalog[table]), BatchEvent(self.catalog[table])
+        if strategy == "reevaluate" or self._must_recompute(target, one):
+            statements = [self._recompute(target, table, strategy)]
+            self._statements[target.name, table, "tuple"] = tuple(statements)
+            self._statements[target.name, table, "batch"] = tuple(statements)
+            return
+        self._statements[target.name, table, "tuple"] = self._increment(target, one, strategy)
+        if self._must_recompute(target, many):
+            self._by_row.add((target.name, table))
+        else:
+            self._statements[target.name, table, "batch"] = self._increment(target, many, strategy)
 
     def _must_recompute(self, target: MapDefinition, event: Event) -> bool:
         return any(
@@ -185,7 +190,7 @@ class Compiler:
         query = materializer.query(target.definition, target.keys, frozenset())
         return Statement(target.name, target.keys, ":=", query)
 
-    def _increment(self, target: MapDefinition, event: Event, strategy: str) -> list[Statement]:
+    def _increment(self, target: MapDefinition, event: Event, strategy: str) -> tuple[Statement, ...]:
         """One statement per distinct form of the target's keys."""
         materializer = self._materializer(event.table.name, joins=strategy == "higher_order")
         by_keys: dict[tuple[Argument, ...], list[Term]] = {}
@@ -201,7 +206,7 @@ class Compiler:
             query = materializer.query(tuple(terms), needed, frozenset())
             if query:
                 statements.append(Statement(target.name, keys, "+=", query))
-        return statements
+        return tuple(statements)
 
     def _materializer(self, table: str, *, joins: bool) -> Materializer:
         return Materializer(self.registry, self, self.names, table, joins)

@@ -20,6 +20,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Protocol
 
+from viewlet.calculus.domain import enumerates_change
 from viewlet.calculus.nodes import (
     Argument,
     Cond,
@@ -42,6 +43,7 @@ from viewlet.calculus.nodes import (
     tables,
     term_variables,
 )
+from viewlet.calculus.schedule import binds_keys
 from viewlet.calculus.substitute import substitute_query
 from viewlet.core.names import Names
 from viewlet.core.scalar import Scalar, Var, variables
@@ -77,7 +79,7 @@ class Materializer:
 
     def term(self, term: Term, needed: frozenset[str], bound: frozenset[str]) -> Query:
         """Materialize one term; expansion of values may make several of it."""
-        bound = bound | {v.name for f in term.factors if _enumerates_change(f) for v in factor_variables(f)}
+        bound = bound | {v.name for f in term.factors if enumerates_change(f) for v in factor_variables(f)}
         components = self._components(term, bound)
         home = {name: i for i, part in enumerate(components) for name in part.own}
         expanded = expand_values(term, lambda name: home.get(name, -1))
@@ -86,7 +88,23 @@ class Materializer:
     # Components
 
     def _components(self, term: Term, bound: frozenset[str]) -> list[Component]:
-        atoms = [f for f in term.factors if isinstance(f, Rel) or self._kept(f, bound)]
+        """Rules 1 to 3. A nested factor whose keys its component does not hold is left out, and pulled."""
+        kept = [f for f in term.factors if self._kept(f, bound)]
+        while True:
+            atoms = [f for f in term.factors if isinstance(f, Rel) or any(f is k for k in kept)]
+            components = self._connect(atoms, bound)
+            held = [_held(part, term.factors) for part in components]
+            homeless = [
+                f
+                for part, names in zip(components, held, strict=True)
+                for f in part.factors
+                if not isinstance(f, Rel) and not _is_generator(f) and not _keys(f) <= names
+            ]
+            if not homeless:
+                return self._adopt(term, components, bound)
+            kept = [f for f in kept if not any(f is h for h in homeless)]
+
+    def _connect(self, atoms: list[Factor], bound: frozenset[str]) -> list[Component]:
         components: list[Component] = []
         for atom in atoms:
             own = frozenset(unbound(atom, bound))
@@ -98,8 +116,7 @@ class Materializer:
                 (*(f for c in linked for f in c.factors), atom),
             )
             components = [c for c in components if c not in linked] + [merged]
-        components = [c for c in components if any(isinstance(f, Rel) for f in c.factors)]
-        return self._adopt(term, components, bound)
+        return [c for c in components if any(isinstance(f, Rel) for f in c.factors)]
 
     def _kept(self, factor: Factor, bound: frozenset[str]) -> bool:
         """May a nested factor live inside a map here?"""
@@ -271,6 +288,29 @@ class Component:
     factors: tuple[Factor, ...]
 
 
+def _is_generator(factor: Factor) -> bool:
+    """Can it bind all of its keys by itself?"""
+    return isinstance(factor, Exists) and not factor.negated and binds_keys(factor, frozenset())
+
+
+def _keys(factor: Factor) -> set[str]:
+    return {key.name for key in factor.keys} if isinstance(factor, Lift | Extremum | Exists) else set()
+
+
+def _held(part: Component, factors: Iterable[Factor]) -> set[str]:
+    """The variables that a component's tables bind, with what nested factors and lets add to them."""
+    held = {
+        v.name for f in part.factors if isinstance(f, Rel) or _is_generator(f) for v in factor_variables(f)
+    }
+    held |= {f.var.name for f in part.factors if isinstance(f, Lift | Extremum)}
+    lets = [f for f in factors if isinstance(f, Let)]
+    while True:
+        more = {f.var.name for f in lets if {v.name for v in variables(f.scalar)} <= held} - held
+        if not more:
+            return held
+        held |= more
+
+
 def unbound(factor: Factor, bound: frozenset[str]) -> set[str]:
     """The variables of a factor that nothing has bound yet."""
     return {v.name for v in factor_variables(factor) if v.name not in bound and not is_parameter(v)}
@@ -279,15 +319,6 @@ def unbound(factor: Factor, bound: frozenset[str]) -> set[str]:
 def own_names(placed: Iterable[Iterable[Factor]]) -> frozenset[str]:
     """Every variable of the components."""
     return frozenset(v.name for factors in placed for f in factors for v in factor_variables(f))
-
-
-def _enumerates_change(factor: Factor) -> bool:
-    """Is it the change relation, or the domain of a change? Whatever it binds counts as bound."""
-    return isinstance(factor, Delta) or (
-        isinstance(factor, Exists)
-        and not factor.negated
-        and all(any(isinstance(f, Delta) for f in term.factors) for term in factor.query)
-    )
 
 
 def mentions_event(query: Query) -> bool:

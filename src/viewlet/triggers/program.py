@@ -72,7 +72,10 @@ class View:
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """Everything needed to keep some views fresh."""
+    """Everything needed to keep some views fresh.
+
+    A table without a batch trigger has its batches applied row by row.
+    """
 
     tables: Mapping[str, Table]
     maps: Mapping[str, MapDefinition]

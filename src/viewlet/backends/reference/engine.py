@@ -124,6 +124,7 @@ class ReferenceEngine:
     ) -> None:
         runner = self._runners.get((table, "batch"))
         if runner is None:
+            self._apply_tuples(table, changes, journal)
             return
         rows = consolidate((change.row, change.weight) for change in changes)
         columns = {table: self._compiler.catalog[table].column_names}
