@@ -210,20 +210,27 @@ VL_FUNCTION void VL_S(_add)(vl_arena *a, vl_map_pooled *m, vl_slice_index *ix, V
     ix->count++;
 }
 
+/* Found by its own id, not by its key: no other record is read but the one that takes its place. */
 VL_FUNCTION void VL_S(_drop)(vl_arena *a, vl_map_pooled *m, vl_slice_index *ix, VL_SM(_record) * r) {
     VL_S(_key) key = VL_S(_of)(r);
-    vl_slice_slot *slot = VL_S(_slot)(a, m, ix, &key, vl_hash32(VL_S(_hash)(&key)));
-    uint32_t at = r->VL_S(_at);
-    if (slot->n <= 1) {
-        if (slot->n && slot->at.id == r->id) vl_slice_close_gap(a, ix, slot);
+    uint32_t hash = vl_hash32(VL_S(_hash)(&key)), at = r->VL_S(_at);
+    vl_slice_slot *slots = vl_at(a, ix->slots);
+    for (uint32_t i = hash >> ix->shift; slots[i].n; i = (i + 1) & ix->mask) {
+        vl_slice_slot *slot = &slots[i];
+        if (slot->hash != hash || at >= slot->n) continue;
+        if (slot->n == 1) {
+            if (slot->at.id != r->id) continue;
+            vl_slice_close_gap(a, ix, slot);
+            return;
+        }
+        uint32_t *ids = (uint32_t *)vl_at(a, slot->at.vector) + 1;
+        if (ids[at] != r->id) continue;
+        uint32_t last = ids[--slot->n];
+        ids[at] = last;
+        VL_SM(_at)(a, m, last)->VL_S(_at) = at;
+        vl_slice_tighten(a, ix, slot);
         return;
     }
-    uint32_t *ids = (uint32_t *)vl_at(a, slot->at.vector) + 1;
-    if (VL_UNLIKELY(at >= slot->n || ids[at] != r->id)) return; /* lost earlier */
-    uint32_t last = ids[--slot->n];
-    ids[at] = last;
-    VL_SM(_at)(a, m, last)->VL_S(_at) = at;
-    vl_slice_tighten(a, ix, slot);
 }
 
 #undef VL_S
