@@ -15,14 +15,19 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from viewlet.backends.native import build
-from viewlet.backends.native.build import CompilerError, compile_library, find_compiler
+from viewlet.backends.native.build import CompilerError, find_compiler
 from viewlet.errors import BackendError
 
 pytestmark = pytest.mark.native
 
 
 def source(answer: int) -> str:
-    return f'#include "status.h"\nVL_EXPORT int answer(void) {{ return {answer}; }}\n'
+    return f'__attribute__((visibility("default"))) int answer(void) {{ return {answer}; }}\n'
+
+
+def compile_library(text, includes=(), **options):
+    """Without the runtime's headers, so that the cache key depends on nothing but the test."""
+    return build.compile_library(text, includes=includes, **options)
 
 
 def call(path) -> int:
@@ -130,7 +135,7 @@ def test_a_killed_builder_leaves_no_poison(tmp_path, cache):
     slow.chmod(0o755)
     script = textwrap.dedent(f"""
         from viewlet.backends.native.build import compile_library
-        compile_library({source(6)!r})
+        compile_library({source(6)!r}, includes=())
     """)
     environment = {**os.environ, "CC": str(slow)}
     child = subprocess.Popen([sys.executable, "-c", script], env=environment, start_new_session=True)
