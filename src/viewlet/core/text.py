@@ -48,7 +48,7 @@ PRECEDENCE = {
 }
 COMPARING = 4
 ATOM = 7
-RESERVED = frozenset({"and", "or", "not", "as", "cast"})
+RESERVED = frozenset({"and", "or", "not", "as", "cast", "distinct"})
 
 SUFFIXES = {INT: "i", SMALLINT: "s", TINYINT: "y", BIGINT: ""}
 USUAL_TYPES: Mapping[str, Type] = {
@@ -250,7 +250,7 @@ def _tokenize(text: str) -> list[Token]:
 def _ends_operand(token: Token) -> bool:
     """Is a minus after this token an operator rather than the sign of a number?"""
     if token.kind == "name":
-        return token.text not in ("and", "or", "not")
+        return token.text not in ("and", "or", "not", "distinct")
     return token.kind in ("number", "string") or token.text in (")", "]", "}")
 
 

@@ -360,7 +360,7 @@ def _read_aggregates(tokens: Tokens, env: Env) -> tuple[tuple[Var, AggregateCall
 def _read_aggregate(tokens: Tokens, env: Env) -> AggregateCall:
     op = _one_of(tokens, AGGREGATE_OPS)
     tokens.expect("(")
-    distinct = tokens.peek(1) != ")" and tokens.peek(1) != "(" and tokens.accept("distinct")
+    distinct = tokens.accept("distinct")
     argument = None if tokens.accept("*") else read_scalar(tokens, env)
     tokens.expect(")")
     condition = None

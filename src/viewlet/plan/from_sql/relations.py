@@ -51,18 +51,31 @@ def from_clause(select: exp.Select, outer: Scope | None, context: Context) -> Re
 
 
 def _joined(first: exp.Expr, joins: list[exp.Join], outer: Scope | None, context: Context) -> Relation:
-    relation = _item(first, Relation(Unit()), outer, context)
-    crossed = False
+    """The items of FROM, joined from left to right.
+
+    In Spark a comma is a cross join like any other, and is parsed as one; in other dialects it binds less
+    tightly than JOIN, which matters for outer joins: each comma begins a chain of joins of its own.
+    """
+    chain = _item(first, Relation(Unit()), outer, context)
+    crossed: Relation | None = None
     for join in joins:
-        if crossed and (join.side in ("RIGHT", "FULL") or join.method):
-            # sqlglot reads a comma as CROSS JOIN, but a comma binds less tightly than JOIN does.
-            raise unsupported(
-                join, "a RIGHT, FULL or NATURAL join after a comma", "put the join into parentheses"
-            )
-        crossed = crossed or join.kind == "CROSS"
-        relation = _join(relation, join, outer, context)
+        if _is_comma(join):
+            crossed = chain if crossed is None else _cross(crossed, chain)
+            chain = _item(join.this, crossed, outer, context)
+        else:
+            chain = _join(chain, join, outer, context)
+    relation = chain if crossed is None else _cross(crossed, chain)
     _refuse_repeated_alias(relation, first)
     return relation
+
+
+def _is_comma(join: exp.Join) -> bool:
+    return not any(join.args.get(part) for part in ("kind", "side", "method", "on", "using"))
+
+
+def _cross(left: Relation, right: Relation) -> Relation:
+    plan = Join("inner", left.plan, right.plan, TRUE)
+    return Relation(plan, left.sources + right.sources, left.merged + right.merged)
 
 
 def _refuse_repeated_alias(relation: Relation, node: exp.Expr) -> None:
