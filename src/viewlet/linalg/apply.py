@@ -68,8 +68,8 @@ class Applier:
                 columns = [self.apply(term, thin) for term in terms]
                 return [self._add(*parts) for parts in zip(*columns, strict=True)]
             case Product(factors):
-                for factor in reversed(factors):
-                    thin = self.apply(factor, thin)
+                for matrix in reversed(factors):
+                    thin = self.apply(matrix, thin)
                 return thin
             case Block():
                 return [self._block(expr, x) for x in thin]

@@ -48,30 +48,43 @@ class Arrays(Protocol):
 
     def take(self, value: Any) -> Any:
         """A stored copy of user data, refused where it is not finite."""
+
     def dense(self, value: Any) -> Any:
         """A selector as an array; arrays pass through."""
+
     def multiply(self, left: Any, left_t: bool, right: Any, right_t: bool) -> Any:
         """left @ right, each transposed first where asked."""
+
     def combine(self, terms: Sequence[tuple[Scalar, Any, bool]]) -> Any:
         """A linear combination of arrays, each transposed first where asked."""
+
     def stack(self, parts: Sequence[Any]) -> Any:
         """Arrays side by side."""
+
     def zeros(self, shape: Shape) -> Any:
         """Zeros."""
+
     def place(self, target: Any, row: int, column: int, value: Any) -> Any:
         """``target`` with ``value`` written at (row, column); the target may be reused."""
+
     def divide(self, left: Any, capacitance: Any, statement: str) -> Any:
         """-left @ capacitance^-1."""
+
     def invert(self, value: Any, statement: str) -> Any:
         """value^-1."""
+
     def own(self, value: Any) -> Any:
         """The value as an array that nothing else reads, laid out for storing."""
+
     def accumulate(self, target: Any, left: Any, right: Any) -> Any:
         """target + left @ right.T, in place where the library can."""
+
     def magnitude(self, value: Any) -> float:
         """The Frobenius norm; 0 for exact numbers, which do not drift."""
+
     def finite(self, value: Any) -> bool:
         """Are all entries finite?"""
+
     def to_numpy(self, value: Any) -> np.ndarray[Any, Any]:
         """The value as a NumPy array."""
 
@@ -128,7 +141,11 @@ class Blas:
         for factor, value, transposed in terms:
             array = self.dense(value).T if transposed else self.dense(value)
             if total is None:
-                total = np.array(array, order="F") if factor == 1 else np.multiply(array, float(factor), order="F")
+                total = (
+                    np.array(array, order="F")
+                    if factor == 1
+                    else np.multiply(array, float(factor), order="F")
+                )
             elif factor == 1:
                 total += array
             elif factor == -1:
@@ -211,7 +228,7 @@ class Blas:
     def magnitude(self, value: Any) -> float:
         """The Frobenius norm; of a selector, the root of its rank."""
         if isinstance(value, Selector):
-            return float(len(value.indices)) ** 0.5
+            return float(np.sqrt(len(value.indices)))
         return float(np.linalg.norm(value))
 
     def finite(self, value: Any) -> bool:
@@ -252,7 +269,9 @@ class Modular:
         """A scalar as a residue; fractions divide, other floats have no residue."""
         exact = Fraction(value) if isinstance(value, int | Fraction) or value.is_integer() else None
         if exact is None or exact.denominator % self.prime == 0:
-            raise LinalgError(f"the scalar {value} has no residue modulo {self.prime}; use fractions.Fraction")
+            raise LinalgError(
+                f"the scalar {value} has no residue modulo {self.prime}; use fractions.Fraction"
+            )
         return exact.numerator * pow(exact.denominator, -1, self.prime) % self.prime
 
     def take(self, value: Any) -> Any:
@@ -431,7 +450,7 @@ class ArrayApi:
     def magnitude(self, value: Any) -> float:
         """The Frobenius norm."""
         array = self.dense(value)
-        return float(self.xp.sum(array * array)) ** 0.5
+        return float(np.sqrt(float(self.xp.sum(array * array))))
 
     def finite(self, value: Any) -> bool:
         """Are all entries finite?"""

@@ -61,7 +61,7 @@ class Health:
 
 @dataclass(frozen=True)
 class Probe:
-    """Code that computes, per probed statement, what it holds and what it should hold, times random vectors."""
+    """Code that computes, per statement, what it holds and how far that is off, times random vectors."""
 
     code: Code
     vectors: Mapping[str, tuple[int, int]]

@@ -64,8 +64,8 @@ def evaluate(expr: Expr, values: Mapping[str, Any], arrays: Arrays) -> Any:
             return arrays.combine([(factor, of(body), False)])
         case Product(factors):
             result = of(factors[0])
-            for factor in factors[1:]:
-                result = times(result, of(factor))
+            for matrix in factors[1:]:
+                result = times(result, of(matrix))
             return result
         case Transpose(body):
             return arrays.combine([(1, of(body), True)])

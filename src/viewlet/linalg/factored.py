@@ -172,9 +172,7 @@ class Coalesced:
         total = self.arrays.to_numpy(self.current)[i, j]
         total = total + (self.by_row[i][j] if i in self.by_row else 0)
         total = total + (self.by_column[j][i] if j in self.by_column else 0)
-        return total + sum(
-            self.arrays.to_numpy(u)[i] @ self.arrays.to_numpy(v)[j] for u, v in self.factors
-        )
+        return total + sum(self.arrays.to_numpy(u)[i] @ self.arrays.to_numpy(v)[j] for u, v in self.factors)
 
     def _thin(self, vectors: list[Any]) -> Any:
         return self.arrays.take(np.stack(vectors, axis=1))

@@ -298,5 +298,9 @@ class Builder:
                 kept.append((name, op))
                 needed.update(operands_of(op))
         return Code(
-            tuple(factors), tuple(reversed(kept)), tuple(effects), dict(self.shapes), frozenset(self.selectors)
+            tuple(factors),
+            tuple(reversed(kept)),
+            tuple(effects),
+            dict(self.shapes),
+            frozenset(self.selectors),
         )

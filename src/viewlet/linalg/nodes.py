@@ -40,6 +40,7 @@ class Matrix:
     __match_args__: tuple[str, ...] = ()
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
+        """The node with these fields: the one that exists already, or a new one."""
         values = args + tuple(kwargs[name] for name in cls.__match_args__[len(args) :])
         key = (cls, *values)
         node = _INTERNED.get(key)
@@ -317,7 +318,7 @@ Operand: TypeAlias = "Expr | np.ndarray[Any, Any]"
 def as_matrix(value: Operand) -> Expr:
     """Read an array as a constant; expressions pass through."""
     if isinstance(value, Matrix):
-        return cast("Expr", value)
+        return value
     array = np.asarray(value)
     if array.ndim != 2:
         raise ShapeError(f"an array with {array.ndim} axes is not a matrix; reshape vectors to (n, 1)")
@@ -343,7 +344,7 @@ def add(*operands: Expr) -> Expr:
 
 def scale(factor: Scalar, body: Expr) -> Expr:
     """0 a -> 0;  1 a -> a;  c (d a) -> (c d) a;  c (a + b) -> c a + c b"""
-    factor = factor.item() if hasattr(factor, "item") and np.ndim(factor) == 0 else factor  # NumPy scalars
+    factor = getattr(factor, "item", lambda: factor)()  # NumPy scalars
     if not isinstance(factor, int | float | Fraction):
         raise ShapeError(f"{factor!r} is not a scalar; use @ for the product of matrices")
     if factor == 0 or isinstance(body, Zeros):
@@ -393,9 +394,7 @@ def transpose(body: Expr) -> Expr:
         case Product(factors):
             return Product(tuple(transpose(part) for part in reversed(factors)))
         case Block(rows):
-            return Block(
-                tuple(tuple(transpose(row[j]) for row in rows) for j in range(len(rows[0])))
-            )
+            return Block(tuple(tuple(transpose(row[j]) for row in rows) for j in range(len(rows[0]))))
         case Window(inner, row_range, column_range):
             return Window(transpose(inner), column_range, row_range)
         case Power(inner, k):
@@ -427,6 +426,11 @@ def inverse(body: Expr) -> Expr:
             return scale(Fraction(1, factor) if isinstance(factor, int) else 1 / factor, inverse(inner))
         case _:
             return Inverse(body)
+
+
+def identity(n: int) -> Expr:
+    """The n x n matrix with ones on the diagonal."""
+    return Identity(n)
 
 
 def power(body: Operand, k: int) -> Expr:

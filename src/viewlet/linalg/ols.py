@@ -47,7 +47,7 @@ class OLS:
 
     >>> model = OLS().add([[1.0], [2.0], [3.0]], [2.0, 4.0, 7.0])
     >>> _ = model.remove([[3.0]], [7.0])
-    >>> model.coef_.tolist()
+    >>> model.coef_.round(12).tolist()
     [2.0]
     """
 
@@ -65,7 +65,9 @@ class OLS:
         if ridge < 0 or not np.isfinite(ridge):
             raise LinalgError(f"ridge={ridge} must be zero or more")
         if window is not None and (window < 1 or not keep_rows or forgetting < 1):
-            raise LinalgError("a window holds at least one row, needs keep_rows=True, and excludes forgetting")
+            raise LinalgError(
+                "a window holds at least one row, needs keep_rows=True, and excludes forgetting"
+            )
         self.ridge, self.intercept, self.window, self.forgetting = ridge, intercept, window, forgetting
         self.keep_rows = keep_rows and forgetting == 1
         self.health = RegressionHealth()
@@ -91,7 +93,9 @@ class OLS:
     def remove(self, X: Any, y: Any) -> OLS:
         """Take rows out that were added before; unknown rows are refused and nothing changes."""
         if self.forgetting < 1:
-            raise LinalgError("with forgetting a row has no fixed weight, so it cannot be removed; use window=")
+            raise LinalgError(
+                "with forgetting a row has no fixed weight, so it cannot be removed; use window="
+            )
         rows = self._read(X, y)
         if len(rows) > self.count:
             raise DataError(f"cannot remove {len(rows)} rows from {self.count}")
@@ -107,7 +111,9 @@ class OLS:
         self._vector_target = targets.ndim < 2
         targets = targets.reshape(-1, 1) if targets.ndim < 2 else targets
         if features.ndim != 2 or len(features) != len(targets):
-            raise ShapeError(f"X has shape {features.shape} and y {targets.shape}; they need equally many rows")
+            raise ShapeError(
+                f"X has shape {features.shape} and y {targets.shape}; they need equally many rows"
+            )
         if not (np.isfinite(features).all() and np.isfinite(targets).all()):
             raise NumericalError("X or y holds NaN or infinity; the rows were not taken")
         if self.intercept:
@@ -200,7 +206,7 @@ class OLS:
         n = self._features
         if not self.keep_rows:
             raise SingularError(
-                f"X'X of {self.count} rows and {n} columns is too close to singular to solve without the rows; "
+                f"X'X of {self.count} rows and {n} columns is too close to singular without the rows; "
                 "use keep_rows=True or ridge above 0"
             )
         rows = self._bag.array()
@@ -237,7 +243,7 @@ class OLS:
     @property
     def coef_(self) -> np.ndarray[Any, Any]:
         """One coefficient per feature; one column per target where y has columns."""
-        return self._shaped(self._solve().coefficients[: self._features - self.intercept])
+        return np.asarray(self._shaped(self._solve().coefficients[: self._features - self.intercept]))
 
     @property
     def intercept_(self) -> Any:
@@ -282,7 +288,7 @@ class OLS:
         gram = self._moments[:n, :n]
         spread = np.diagonal(inverse @ gram @ inverse) if self.ridge else np.diagonal(inverse)
         errors = np.sqrt(np.outer(np.maximum(spread, 0.0), np.atleast_1d(self.sigma2_)))
-        return self._shaped(errors[: n - self.intercept])
+        return np.asarray(self._shaped(errors[: n - self.intercept]))
 
     @property
     def tvalues_(self) -> np.ndarray[Any, Any]:

@@ -36,7 +36,7 @@ class Plan:
 def plan_update(
     program: Program, changes: Changes, strategy: Strategy, machine: Machine, itemsize: int
 ) -> Plan:
-    """Compile what ``strategy`` allows for these changes, and take the cheapest; re-evaluation is a candidate."""
+    """Compile what ``strategy`` allows for these changes, and take the cheapest, re-evaluation included."""
     reevaluation = compile_reevaluation(program, changes)
     costs = {"reevaluate": code_cost(reevaluation, machine, itemsize)}
     triggers: dict[str, Trigger] = {}

@@ -14,11 +14,9 @@ from viewlet.linalg.nodes import (
     Block,
     Constant,
     Expr,
-    Identity,
     Input,
     Inverse,
     Iterate,
-    Matrix,
     Power,
     PowerSum,
     Product,
@@ -29,7 +27,6 @@ from viewlet.linalg.nodes import (
     Sum,
     Transpose,
     Window,
-    Zeros,
     add,
     block,
     inverse,
@@ -77,7 +74,7 @@ class Program:
 
 
 def build_program(outputs: Mapping[str, Expr], model: Model) -> Program:
-    """Cut expressions into statements: inverses, the steps that ``model`` keeps, small intermediates, outputs.
+    """Cut expressions into statements: inverses, steps that ``model`` keeps, small intermediates, outputs.
 
     Structurally equal pieces are one statement.
     """
@@ -222,4 +219,4 @@ def renew(node: Expr, replacement: Mapping[Expr, Expr]) -> Expr:
         case Inverse(body):
             return inverse(of(body))
         case _:
-            return rebuild(node, lambda child: of(child) if isinstance(child, Matrix) else child)
+            return rebuild(node, lambda child: replacement.get(child, child))

@@ -25,7 +25,9 @@ from viewlet.linalg.instructions import (
 )
 
 
-def compute(code: Code, arrays: Arrays, state: Mapping[str, Any], factors: Mapping[str, Any]) -> dict[str, Any]:
+def compute(
+    code: Code, arrays: Arrays, state: Mapping[str, Any], factors: Mapping[str, Any]
+) -> dict[str, Any]:
     """Run the instructions and return the values that the effects read; the state is not touched.
 
     A value is dropped after its last use, so re-evaluation holds no more large matrices than it must.

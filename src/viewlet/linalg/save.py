@@ -29,9 +29,7 @@ FORMAT = 1
 def save_view(view: MatrixView, path: Any) -> None:
     """Write one ``.npz`` file, complete or not at all: it is renamed into place."""
     constants = {
-        node.name: node
-        for node in postorder(*view.expressions.values())
-        if isinstance(node, Constant)
+        node.name: node for node in postorder(*view.expressions.values()) if isinstance(node, Constant)
     }
     described = {
         "format": FORMAT,

@@ -15,6 +15,7 @@ from viewlet.linalg.cost import Choice, Machine, code_cost
 from viewlet.linalg.delta import factor_names
 from viewlet.linalg.drift import Health, Monitor, Probe, compile_probe
 from viewlet.linalg.errors import IllConditionedError, LinalgError, NumericalError, ShapeError
+from viewlet.linalg.evaluate import evaluate
 from viewlet.linalg.explain import explain_view
 from viewlet.linalg.factored import Change, Coalesced, LowRank
 from viewlet.linalg.nodes import Expr, Input, Operand, as_matrix
@@ -28,7 +29,7 @@ PROBE_SHARE = 0.1
 PERIODS = (16, 1000)
 
 
-def input(name: str, shape: tuple[int, int]) -> Input:  # noqa: A001  the name of the public contract
+def input(name: str, shape: tuple[int, int]) -> Input:
     """A matrix that the user gives and may change.
 
     >>> input("A", (2, 3)).shape
@@ -78,13 +79,34 @@ def maintain(
     expressions = {name: as_matrix(expr) for name, expr in outputs.items()}
     speeds = machine if machine is not None else Machine()
     limit = read_memory(memory)
-    program, choices = choose_program(
-        expressions, strategy, model, skip, limit, speeds, arithmetic.itemsize
-    )
+    program, choices = choose_program(expressions, strategy, model, skip, limit, speeds, arithmetic.itemsize)
     state = _initial_state(program, {**(inputs or {}), **values}, arithmetic)
     settings = Settings(strategy, tol, refresh, speeds)
     view = MatrixView(expressions, program, choices, state, arithmetic, settings)
     view.recompute()
+    return view
+
+
+def adopt(
+    expressions: Mapping[str, Expr],
+    inputs: dict[str, Any],
+    carried: Mapping[str, Any],
+    arrays: Arrays,
+    settings: Settings,
+) -> MatrixView:
+    """A view in the linear model over arrays that exist already; what is not carried is evaluated."""
+    program, choices = choose_program(
+        expressions, settings.strategy, "linear", None, math.inf, settings.machine, arrays.itemsize
+    )
+    state = {**inputs, **{name: arrays.take(node.held.array) for name, node in program.constants.items()}}
+    names = {program.outputs[output]: value for output, value in carried.items()}
+    for statement in program.statements:
+        value = names.get(statement.name)
+        state[statement.name] = arrays.own(
+            evaluate(statement.expr, state, arrays) if value is None else value
+        )
+    view = MatrixView(expressions, program, choices, state, arrays, settings)
+    view.error()
     return view
 
 
@@ -293,7 +315,9 @@ class MatrixView:
         for effect in code.effects:
             name = effect.name  # type: ignore[union-attr]
             if name in values and not self.arrays.finite(values[name]):
-                raise NumericalError(f"{effect.target} would hold NaN or infinity; the update was not applied")
+                raise NumericalError(
+                    f"{effect.target} would hold NaN or infinity; the update was not applied"
+                )
         commit(code, self.arrays, self.state, values)
 
     def plan(self, shapes: Changes) -> Plan:
@@ -347,6 +371,8 @@ class MatrixView:
     def _probe_period(self, compiled: Probe) -> int:
         """Updates between two probes, so that probing takes a small share of the time."""
         probe = code_cost(compiled.code, self.settings.machine, self.arrays.itemsize).seconds
-        update = min((c.cost.seconds for c in self.choices if c.model == str(self.program.model)), default=0.0)
+        update = min(
+            (c.cost.seconds for c in self.choices if c.model == str(self.program.model)), default=0.0
+        )
         wanted = probe / (PROBE_SHARE * update) if update > 0 else PERIODS[1]
         return int(min(max(math.ceil(wanted), PERIODS[0]), PERIODS[1]))
