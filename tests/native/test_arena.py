@@ -101,3 +101,18 @@ def test_limit_is_soft_for_what_must_be_stored_and_hard_for_growth(build_driver,
 
 def test_reserve_says_no_before_anything_changes(build_driver):
     assert build_driver("arena")([4 * MIB, 0, 4, 2 * MIB, 4, 8 * MIB, 4, -1, 4, MIB])[:4] == [1, 0, 0, 1]
+
+
+def test_another_mapping_of_the_file_may_grow_it(build_driver):
+    """What a Spark worker does when the previous batch ran in another process."""
+    operations = [(6 if slot % 2 else 0, slot, 300_000 + slot) for slot in range(40)]
+    operations += [(1, slot) for slot in range(0, 40, 3)]
+    answers = build_driver("arena")([0, 1, *(w for op in operations for w in op), 2])
+    blocks = answers[0:80:2]
+    assert len(set(blocks)) == 40
+    assert 0 not in blocks
+    assert set(answers[1:80:2]) == {0}
+    accounted, count, live, top, idle = answers[80:]
+    held = [block_size(300_000 + slot) for slot in range(40) if slot % 3]
+    assert (accounted, count) == (sum(held), len(held))
+    assert live + idle == top

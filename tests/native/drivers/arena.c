@@ -1,5 +1,6 @@
 /* Operations on one arena: 0 slot bytes = allocate, 1 slot = free, 2 = report, 3 = save and load,
- * 4 bytes = reserve, 5 slot bytes = allocate only within the limit.
+ * 4 bytes = reserve, 5 slot bytes = allocate only within the limit, 6 slot bytes = allocate through another
+ * mapping of the same file, as another process would.
  * First word: memory limit. Second: 1 = file-backed. */
 #include "driver.h"
 
@@ -62,6 +63,16 @@ static void reopen(vl_arena *a, uint64_t limit) {
     }
 }
 
+static void allocate_elsewhere(vl_arena *a, int64_t slot, uint64_t bytes) {
+    vl_arena other;
+    require(vl_arena_attach_file(&other, a->fd, a->limit, PROGRAM) == VL_OK, "attach a second time");
+    root *r = vl_at(&other, vl_head(&other)->roots[0]);
+    allocate(&other, r, slot, bytes, false);
+    vl_arena_close(&other);
+    require(vl_arena_refresh(a) == VL_OK, "refresh");
+    VL_UNPOISON(vl_at(a, 0), vl_head(a)->top); /* the other mapping knows what is allocated now */
+}
+
 int main(void) {
     input in = read_input();
     uint64_t limit = (uint64_t)take(&in);
@@ -96,6 +107,10 @@ int main(void) {
         case 4:
             give(vl_reserve(&a, (uint64_t)take(&in)));
             a.errors = 0;
+            break;
+        case 6:
+            slot = take(&in);
+            allocate_elsewhere(&a, slot, (uint64_t)take(&in));
             break;
         default:
             require(false, "unknown operation");
