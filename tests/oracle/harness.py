@@ -28,6 +28,17 @@ ENGINES: list[Engine] = [("reference", "reevaluate")]
 
 engines = pytest.mark.parametrize("engine", ENGINES, ids="-".join)
 
+# For data on which only an incremental engine is quick.
+engines_on_large_data = pytest.mark.parametrize(
+    "engine",
+    [
+        pytest.param(
+            engine, marks=[pytest.mark.slow] if engine[1] == "reevaluate" else [], id="-".join(engine)
+        )
+        for engine in ENGINES
+    ],
+)
+
 
 def connect(engine: Engine) -> Any:
     """A database in memory on one of ``ENGINES``."""
@@ -55,8 +66,7 @@ def replay(
     questions = {name: question(sql) for name, sql in views.items()}
     feeds: dict[str, Counter[tuple[Any, ...]]] = {name: Counter() for name in views}
     found: Counter[str] = Counter()
-    for statement in creates(ddl):
-        database.execute(statement.sql("spark"))
+    database.execute(ddl)
     for name, sql in views.items():
         database.execute(f"CREATE MATERIALIZED VIEW {name} AS {_bare(sql)}")
         feeds[name].update(_rows(database.view(name).to_arrow()))
@@ -84,16 +94,23 @@ def replay_everyhow(
     ddl: str,
     views: Mapping[str, str],
     stream: Stream,
-    sizes: Iterable[int] = (1, 7),
     *,
+    size: int,
+    singles: int,
     check: Check | None = None,
-) -> Counter[str]:
-    """Replay one stream in batches of each size, and all at once; how often views found something in all."""
-    found: Counter[str] = Counter()
-    for size in sizes:
-        found += replay(connect(engine), ddl, views, stream.batches(size), check=check)
-    tuplewise = replay(connect(engine), ddl, views, [stream.whole()], trigger="tuple", check=check)
-    return found + tuplewise + replay(connect(engine), ddl, views, [stream.whole()], check=check)
+) -> None:
+    """Replay a stream in batches of ``size``; its last ``singles`` changes one by one; all at once.
+
+    All at once is done twice: as one batch, and as one batch with a refresh after every row. Every view must
+    have held a value in some state.
+    """
+    bulk = len(stream) - singles
+    one_by_one = [stream.first(bulk).whole(), *stream.after(bulk).batches(1)]
+    found = replay(connect(engine), ddl, views, stream.batches(size), check=check)
+    found += replay(connect(engine), ddl, views, one_by_one, check=check)
+    replay(connect(engine), ddl, views, [stream.whole()], check=check)
+    replay(connect(engine), ddl, views, [stream.whole()], trigger="tuple", check=check)
+    assert all(found[name] for name in views), f"nothing found: {[name for name in views if not found[name]]}"
 
 
 def nullable(ddl: str) -> str:

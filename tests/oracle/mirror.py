@@ -89,9 +89,14 @@ class Mirror:
 
     def __init__(self, ddl: str) -> None:
         self.connection = duckdb.connect(config={"threads": 1})
-        self.schemas = arrow_schemas(ddl)
-        self._numbers: dict[str, dict[Row, list[int]]] = {t: defaultdict(list) for t in self.schemas}
+        self.schemas: dict[str, pa.Schema] = {}
+        self._numbers: dict[str, dict[Row, list[int]]] = {}
         self._next = 0
+        self.create(ddl)
+
+    def create(self, ddl: str) -> None:
+        """Create the tables of some CREATE TABLE statements."""
+        self.schemas |= arrow_schemas(ddl)
         for statement in creates(ddl):
             self._create(statement)
 
@@ -103,6 +108,7 @@ class Mirror:
             for column in statement.find_all(exp.ColumnDef)
         ]
         names = ", ".join(self.schemas[name].names)
+        self._numbers[name] = defaultdict(list)
         self.connection.execute(f"CREATE TABLE {name}_rows (_number BIGINT, {', '.join(columns)})")
         self.connection.execute(f"CREATE VIEW {name} AS SELECT {names} FROM {name}_rows")
 

@@ -101,5 +101,5 @@ def _as_type(values: Any, kind: pa.DataType) -> pa.Array:
 
 
 def _filler(field: pa.Field, count: int, seed: int) -> Any:
-    values = integers(seed, field.name, np.arange(count), 0, 100)
-    return [f"{field.name} {value}" for value in values] if pa.types.is_string(field.type) else values
+    values = integers(seed, field.name, np.arange(count), 0, 26)
+    return [chr(ord("a") + value) for value in values] if pa.types.is_string(field.type) else values

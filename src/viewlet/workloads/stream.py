@@ -80,10 +80,18 @@ class Stream:
 
     def first(self, count: int) -> Stream:
         """The first ``count`` changes."""
-        kept = {table: int(np.searchsorted(places, count)) for table, places in self.places.items()}
+        cut = {table: int(np.searchsorted(places, count)) for table, places in self.places.items()}
         return Stream(
-            {table: self.changes[table].slice(0, n) for table, n in kept.items()},
-            {table: self.places[table][:n] for table, n in kept.items()},
+            {table: self.changes[table].slice(0, n) for table, n in cut.items()},
+            {table: self.places[table][:n] for table, n in cut.items()},
+        )
+
+    def after(self, count: int) -> Stream:
+        """All but the first ``count`` changes."""
+        cut = {table: int(np.searchsorted(places, count)) for table, places in self.places.items()}
+        return Stream(
+            {table: self.changes[table].slice(n) for table, n in cut.items()},
+            {table: self.places[table][n:] - count for table, n in cut.items()},
         )
 
     def _spans(self, size: int) -> Iterator[list[tuple[str, int, int]]]:

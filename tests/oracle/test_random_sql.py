@@ -1,0 +1,86 @@
+"""Random queries over random tables under random changes: the fuzz test of the whole system.
+
+A failure reports the fewest changes that still show it. ``seeded_case(seed)`` gives a case again;
+the slow test with hypothesis also shrinks the query.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from oracle.harness import Engine, connect, engines, replay
+from strategies import Case, cases, seeded_case
+
+QUICK = 100
+SLOW = 3_000
+
+
+@engines
+@pytest.mark.parametrize("seed", range(QUICK))
+def test_random_query(engine: Engine, seed: int) -> None:
+    _check(engine, seeded_case(seed))
+
+
+@engines
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(QUICK, SLOW))
+def test_more_random_queries(engine: Engine, seed: int) -> None:
+    _check(engine, seeded_case(seed))
+
+
+@engines
+@pytest.mark.slow
+@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+@given(case=cases())
+def test_random_query_shrinking(engine: Engine, case: Case) -> None:
+    for size in (1, 4, 1_000):
+        _replay(engine, case, size)
+
+
+def _check(engine: Engine, case: Case) -> None:
+    for size in (1, 4, 1_000):
+        try:
+            _replay(engine, case, size)
+        except AssertionError:
+            _replay(engine, _smallest(engine, case, size), size)
+            raise
+
+
+def _replay(engine: Engine, case: Case, size: int) -> None:
+    replay(connect(engine), case.ddl, {"fuzzed": case.sql}, case.batches(size))
+
+
+def _smallest(engine: Engine, case: Case, size: int) -> Case:
+    """Leave out changes, in halves, quarters, .. as long as the case still fails."""
+    width = len(case.changes) // 2
+    while width:
+        for start in range(0, len(case.changes), width):
+            fewer = replace(case, changes=case.changes[:start] + case.changes[start + width :])
+            if _is_possible(fewer) and _fails(engine, fewer, size):
+                case = fewer
+                break
+        else:
+            width //= 2
+    return case
+
+
+def _is_possible(case: Case) -> bool:
+    """Is every row that is deleted there?"""
+    present: Counter[tuple[str, object]] = Counter()
+    for change in case.changes:
+        present[change.table, change.row] += change.weight
+        if present[change.table, change.row] < 0:
+            return False
+    return True
+
+
+def _fails(engine: Engine, case: Case, size: int) -> bool:
+    try:
+        _replay(engine, case, size)
+    except AssertionError:
+        return True
+    return False
