@@ -1,0 +1,287 @@
+"""Windows of samples, pipelines over them, and the way back to the time axis."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+
+from viewlet.signals.chunks import Chunk, Frames, Ints, PerKey, Runs, Values, runs_of_samples
+from viewlet.signals.errors import SignalTypeError
+from viewlet.signals.kernels import kernels
+from viewlet.signals.nodes import FrameMap, FrameUpdate, Reduce, Spectra, Unwindow, Window
+from viewlet.signals.operators.base import Operator, reserved
+from viewlet.signals.specs import NEVER, WindowSpec, unwindow_state
+
+TILE = 1 << 16  # samples per block of windows: input and spectrum stay in the second-level cache
+INCREMENTAL_RATIO = 32  # slide the spectrum when hop * ratio <= size (benchmarks/signals.py)
+
+
+class Windowing(Operator[Runs]):
+    """Samples to windows, in blocks that fit the cache."""
+
+    carried = ("state", "spec")
+
+    def __init__(self, node: Window, period: int = 1, offset: int = 0, back: int = 0) -> None:
+        self.period, self.offset = period, offset
+        self.spec = WindowSpec(node.size, node.hop, node.missing == "zero", back)
+        self.state: PerKey | None = None
+
+    def feed(self, chunk: Runs, side: int) -> Iterable[Chunk]:
+        """The windows that a chunk completes."""
+        if self.state is None:
+            self.state = self.spec.state(chunk.values)
+        reserved(self.state, chunk.keys)
+        for part in _blocks(chunk):
+            yield from self._windows(part)
+
+    def advance(self, time: int) -> Iterable[Chunk]:
+        """Windows that end before ``time`` will get no more samples."""
+        return self._close(-((self.offset - time) // self.period))
+
+    def flush(self) -> Iterable[Chunk]:
+        """Windows that were begun are completed with zeros, where missing samples are zero."""
+        if self.state is None or not self.spec.zeros:
+            return ()
+        frontier = int(self.state["last"].max(initial=0)) + self.spec.size + self.spec.hop
+        return self._close(frontier)
+
+    def horizon(self, time: int) -> int:
+        """A window reaches back by its size."""
+        return time if time == NEVER else time - (self.spec.size + self.spec.hop) * self.period
+
+    def _close(self, tick: int) -> Iterable[Chunk]:
+        """No sample before ``tick`` will come: feed runs of no samples there."""
+        state = self.state
+        if state is None or not self.spec.zeros:
+            return
+        seen = np.flatnonzero(state["seen"])
+        keys = seen[state["next"][seen] <= state["last"][seen]]
+        nothing = state["carry"][:0, 0]
+        for part in np.array_split(keys, max(1, len(keys) * self.spec.size // (4 * TILE))):
+            ptr = np.zeros(len(part) + 1, np.int64)
+            yield from self._windows(Runs(part, np.full(len(part), tick), ptr, nothing))
+
+    def _windows(self, runs: Runs) -> Iterator[Chunk]:
+        if self.state is None:
+            return
+        spec, begin = self.spec, 0
+        need = runs.lengths() // spec.hop + spec.size // spec.hop + 2
+        while begin < len(runs.keys):
+            room = max(
+                int(need.max()), min(int(need[begin:].sum()), max(64, 4 * TILE // max(spec.size, spec.bins)))
+            )
+            rest = (
+                runs
+                if begin == 0
+                else Runs(runs.keys[begin:], runs.first[begin:], runs.ptr[begin:], runs.values)
+            )
+            frames, done = kernels(runs.values).window(rest, spec, self.state, room)
+            begin += done
+            if len(frames):
+                yield frames
+
+
+def _blocks(chunk: Runs) -> Iterator[Runs]:
+    """The same runs in blocks of about ``TILE`` samples; longer runs are cut."""
+    lengths = chunk.lengths()
+    if len(chunk) <= TILE:
+        yield chunk
+        return
+    pieces = -(-lengths // TILE)
+    index = np.arange(pieces.sum()) - np.repeat(np.cumsum(pieces) - pieces, pieces)
+    keys, first = np.repeat(chunk.keys, pieces), np.repeat(chunk.first, pieces) + index * TILE
+    begin = np.repeat(chunk.ptr[:-1], pieces) + index * TILE
+    ptr = np.append(begin, len(chunk))
+    low = 0
+    while low < len(keys):
+        high = max(low + 1, int(np.searchsorted(ptr, ptr[low] + TILE, side="right")) - 1)
+        values = chunk.values[ptr[low] : ptr[high]]
+        yield Runs(keys[low:high], first[low:high], ptr[low : high + 1] - ptr[low], values)
+        low = high
+
+
+class FrameFunction(Operator[Frames]):
+    """A function of blocks of windows."""
+
+    def __init__(self, node: FrameMap) -> None:
+        self.node = node
+
+    def feed(self, chunk: Frames, side: int) -> Iterable[Chunk]:
+        """Replace the windows by the function's rows."""
+        return (_replaced(chunk, self.node.function(chunk.values), self.node.label),)
+
+
+def _replaced(chunk: Frames, values: Values, label: str) -> Frames:
+    values = np.asarray(values)
+    if values.ndim < 2 or len(values) != len(chunk):
+        raise SignalTypeError(
+            f"{label} gave an array of shape {values.shape} for {len(chunk)} windows; it must give one row "
+            f"each (to get one number per window use reduce)"
+        )
+    if values.dtype.kind in "biuf":
+        values = values.astype(np.float64, copy=False)
+    return Frames(chunk.keys, chunk.first, chunk.lo, chunk.hi, chunk.fresh, values, chunk.old)
+
+
+class FrameIncrement(Operator[Frames]):
+    """A user's window operator: updated by what left and what came, recomputed after a break."""
+
+    carried = ("outputs",)
+
+    def __init__(self, node: FrameUpdate, hop: int) -> None:
+        self.node, self.hop = node, hop
+        self.outputs: PerKey | None = None
+
+    def feed(self, chunk: Frames, side: int) -> Iterable[Chunk]:
+        """Windows of one key in sequence; all keys of a step together."""
+        node = self.node
+        if chunk.old is None:
+            raise SignalTypeError(
+                f"{node.label} needs the windows themselves; put it directly after window()"
+            )
+        rank = _rank_in_key(chunk.keys)
+        results: Values | None = None
+        for step in range(int(rank.max(initial=-1)) + 1):
+            rows = np.flatnonzero(rank == step)
+            fresh = rows[(chunk.fresh[rows] == 1) | (self.outputs is None)]
+            moved = np.setdiff1d(rows, fresh, assume_unique=True)
+            if len(fresh):
+                out = np.asarray(node.recompute(chunk.values[fresh]))
+                results = self._store(results, chunk, fresh, out)
+            if len(moved) and self.outputs is not None:
+                before = self.outputs["y"][chunk.keys[moved]]
+                new = chunk.values[moved][:, -self.hop :]
+                results = self._store(
+                    results, chunk, moved, np.asarray(node.update(before, chunk.old[moved], new))
+                )
+        return () if results is None else (_replaced(chunk, results, node.label),)
+
+    def _store(self, results: Values | None, chunk: Frames, rows: Ints, out: Values) -> Values:
+        if len(out) != len(rows):
+            raise SignalTypeError(f"{self.node.label} gave {len(out)} rows for {len(rows)} windows")
+        if self.outputs is None:
+            self.outputs = PerKey(y=(out.shape[1:], out.dtype, 0))
+        reserved(self.outputs, chunk.keys)["y"][chunk.keys[rows]] = out
+        if results is None:
+            results = np.empty((len(chunk), *out.shape[1:]), out.dtype)
+        results[rows] = out
+        return results
+
+
+def _rank_in_key(keys: Ints) -> Ints:
+    """The how-manieth row of its key each row is."""
+    order = np.argsort(keys, kind="stable")
+    begin = np.flatnonzero(np.concatenate(([True], np.diff(keys[order]) != 0))) if len(keys) else order
+    rank = np.empty(len(keys), np.int64)
+    rank[order] = np.arange(len(keys)) - np.repeat(begin, np.diff(np.append(begin, len(keys))))
+    return rank
+
+
+class Spectrum(Operator[Frames]):
+    """The discrete Fourier transform of each window, all windows of a block in one call."""
+
+    def __init__(self, node: Spectra) -> None:
+        self.half = node.half
+
+    def feed(self, chunk: Frames, side: int) -> Iterable[Chunk]:
+        """Transform a block."""
+        from scipy import fft
+
+        if self.half and chunk.values.dtype == np.complex128:
+            raise SignalTypeError("rfft needs real samples; use fft for complex ones")
+        transform = fft.rfft if self.half else fft.fft
+        return (_replaced(chunk, transform(chunk.values, axis=1), "fft"),)
+
+
+class SlidingSpectrum(Windowing):
+    """Window and transform in one, each spectrum from the previous: X' = (X + new - old) e^(2 pi i k / N).
+
+    Costs hop * size per window instead of size * log(size), and seeds anew every ``reseed`` windows so that
+    rounding does not build up. Complex or multichannel samples are transformed from scratch.
+    """
+
+    def __init__(self, window: Window, node: Spectra, period: int, offset: int) -> None:
+        super().__init__(window, period, offset)
+        self.half = node.half
+        self.recompute = Spectrum(node)
+
+    def feed(self, chunk: Runs, side: int) -> Iterable[Chunk]:
+        """Spectra of the windows that a chunk completes."""
+        if self.state is None and chunk.values.dtype == np.float64 and chunk.values.ndim == 1:
+            spec = self.spec
+            self.spec = WindowSpec(spec.size, spec.hop, spec.zeros, 0, spec.size // 2 + 1)
+        return super().feed(chunk, side)
+
+    def _windows(self, runs: Runs) -> Iterator[Chunk]:
+        for frames in super()._windows(runs):
+            if not isinstance(frames, Frames):
+                continue
+            if not self.spec.bins:
+                yield from self.recompute.feed(frames, 0)
+            elif self.half:
+                yield frames
+            else:
+                mirrored = frames.values[:, 1 : (self.spec.size + 1) // 2][:, ::-1].conj()
+                yield _replaced(frames, np.concatenate((frames.values, mirrored), axis=1), "fft")
+
+
+class Unwindowing(Operator[Frames]):
+    """Windows back to samples; a tick leaves when no later window covers it."""
+
+    carried = ("state",)
+
+    def __init__(self, node: Unwindow) -> None:
+        self.how, self.size = node.how, node.size
+        self.state: PerKey | None = None
+
+    def feed(self, chunk: Frames, side: int) -> Iterable[Chunk]:
+        """Add windows; the last sample of each lies at its window's last tick."""
+        if chunk.values.dtype.kind == "c" and self.how in ("max", "min"):
+            raise SignalTypeError(f"complex samples have no {self.how}; take real() or abs first")
+        produced = chunk.values.shape[1]
+        if produced != self.size:
+            first = chunk.first + self.size - produced
+            last = first + produced - 1
+            chunk = Frames(chunk.keys, first, first, last, chunk.fresh, chunk.values)
+        if self.state is None:
+            self.state = unwindow_state(chunk.values)
+        reserved(self.state, chunk.keys)
+        runs = kernels(chunk.values).unwindow(chunk, self.how, self.state)
+        return (runs,) if len(runs) else ()
+
+    def flush(self) -> Iterable[Chunk]:
+        """Emit what waits, up to the last real sample of each key."""
+        state = self.state
+        if state is None:
+            return ()
+        keys = np.flatnonzero(state["pending"])
+        count = np.minimum(state["pending"][keys], state["final"][keys] - state["base"][keys] + 1)
+        keys, count = keys[count > 0], count[count > 0]
+        if len(keys) == 0:
+            return ()
+        rows = np.repeat(keys, count)
+        at = np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count)
+        values = state["acc"][rows, at]
+        covers = state["covers"][rows, at].reshape(-1, *(1,) * (values.ndim - 1))
+        values = values * (1.0 / covers) if self.how == "mean" else values
+        state["pending"][keys] = 0
+        return (Runs(keys, state["base"][keys].copy(), np.concatenate(([0], np.cumsum(count))), values),)
+
+
+class Reduction(Operator[Frames]):
+    """One sample per window."""
+
+    def __init__(self, node: Reduce) -> None:
+        self.node = node
+
+    def feed(self, chunk: Frames, side: int) -> Iterable[Chunk]:
+        """Window k of the grid becomes tick k."""
+        values = np.asarray(self.node.function(chunk.values))
+        if len(values) != len(chunk):
+            raise SignalTypeError(
+                f"reduce gave {len(values)} values for {len(chunk)} windows; it must give one each"
+            )
+        if values.dtype.kind in "biuf":
+            values = values.astype(np.float64, copy=False)
+        return (runs_of_samples(chunk.keys, chunk.first // self.node.hop, values),)
