@@ -41,7 +41,16 @@ def test_a_header_alone_gives_no_warning(header, standard, tmp_path):
     assert compiler is not None
     program = tmp_path / "alone.c"
     program.write_text(f'#include "{header}.h"\n#include "{header}.h"\n')
-    command = [*compiler.command, *WARNINGS, f"-std={standard}", "-iquote", str(RUNTIME), "-fsyntax-only"]
+    command = [
+        *compiler.command,
+        *WARNINGS,
+        f"-std={standard}",
+        "-iquote",
+        str(RUNTIME),
+        "-c",
+        "-o",
+        str(tmp_path / "alone.o"),
+    ]
     answer = subprocess.run([*command, str(program)], capture_output=True, text=True)
     assert answer.stderr == ""
 
