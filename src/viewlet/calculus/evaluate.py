@@ -59,10 +59,12 @@ class Store(Protocol):
 
 
 def number(value: types.Value, kind: Type) -> Number:
-    """A value as a multiplicity."""
+    """A value as a multiplicity; NULL counts as 0, as it does where a condition is about to drop it."""
+    if value is None:
+        return 0
     if kind.is_floating:
-        return Fraction(float(value))  # type: ignore[arg-type]
-    return int(value)  # type: ignore[arg-type]
+        return Fraction(float(value))
+    return int(value)
 
 
 def value_of(total: Number, kind: Type) -> types.Value:

@@ -50,6 +50,11 @@ class BatchEvent:
     table: Table
 
     @property
+    def parameters(self) -> tuple[Var, ...]:
+        """A batch has none."""
+        return ()
+
+    @property
     def bound(self) -> frozenset[str]:
         """A batch binds nothing beforehand: its rows are looped over."""
         return frozenset()

@@ -6,7 +6,7 @@ factor                        meaning                                           
 ``R(a: x, b: y)``             a table; binds its variables                        how often the row is there
 ``dR(a: x, b: y)``            the change of a table in the present batch          signed
 ``{e}``                       condition                                           1 if e is TRUE, else 0
-``<e>``                       value: a number, never NULL                         that number
+``<e>``                       value: a number; NULL counts as 0                   that number
 ``x := e``                    let                                                 1
 ``x := sum<K>(Q)``            lift: the sum of Q for the present K, 0 if none     1
 ``x := min v<K>(Q)``          the least v that Q supports, NULL if none           1

@@ -19,6 +19,7 @@ from viewlet.calculus.nodes import (
     Let,
     Lift,
     MapRef,
+    Query,
     Rel,
     Value,
     arguments,
@@ -85,12 +86,13 @@ def _cost(factor: Factor, known: set[str]) -> int:
 def binds_keys(factor: Exists, known: frozenset[str]) -> bool:
     """Does every term of an ``E`` bind those of its keys that are not known yet?"""
     given = frozenset(key.name for key in factor.keys if _has(key, set(known)))
-    return _binds(factor, given)
+    return binds_all(factor.query, factor.keys, given)
 
 
 @lru_cache(maxsize=20_000)
-def _binds(factor: Exists, given: frozenset[str]) -> bool:
-    for term in factor.query:
+def binds_all(query: Query, keys: tuple[Var, ...], given: frozenset[str] = frozenset()) -> bool:
+    """Can every term be evaluated from the given variables alone, and does it bind all keys then?"""
+    for term in query:
         try:
             ordered = schedule(term.factors, given)
         except CalculusError:
@@ -98,7 +100,7 @@ def _binds(factor: Exists, given: frozenset[str]) -> bool:
         bound = given | {
             v.name for f in ordered if not isinstance(f, Cond | Value) for v in factor_variables(f)
         }
-        if not all(_has(key, set(bound)) for key in factor.keys):
+        if not all(_has(key, set(bound)) for key in keys):
             return False
     return True
 

@@ -20,15 +20,14 @@ from viewlet.calculus.nodes import (
     Factor,
     Let,
     Lift,
-    MapRef,
     Nested,
     Query,
     Rel,
     Term,
-    factor_variables,
     product,
     tables,
 )
+from viewlet.calculus.schedule import binds_all
 from viewlet.calculus.simplify import simplify_query, simplify_term
 from viewlet.core.names import Names
 from viewlet.core.scalar import Const, Scalar, Var, substitute, variables
@@ -39,6 +38,7 @@ from viewlet.triggers.maps import MapRegistry
 from viewlet.triggers.materialize import Materializer
 from viewlet.triggers.order import order_increments, order_recomputations, reads
 from viewlet.triggers.program import MapDefinition, OutputTerm, Program, Statement, Trigger, View
+from viewlet.triggers.settle import Settled
 
 STRATEGIES = ("higher_order", "first_order", "reevaluate")
 
@@ -48,12 +48,19 @@ class Compiler:
     """Compiles views of one database; maps are shared among all of them, also with views created later."""
 
     catalog: Catalog
-    registry: MapRegistry = field(default_factory=MapRegistry)
     names: Names = field(default_factory=Names)
     views: dict[str, View] = field(default_factory=dict)
+    registry: MapRegistry = field(init=False)
     _statements: dict[tuple[str, str, str], tuple[Statement, ...]] = field(default_factory=dict)
     _by_row: set[tuple[str, str]] = field(default_factory=set)
     _restricted: dict[Nested, bool] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.registry = MapRegistry(self.catalog)
+
+    def extend(self, catalog: Catalog) -> None:
+        """Take note of tables that exist by now."""
+        self.catalog = self.registry.catalog = catalog
 
     def add(self, name: str, query: plan_nodes.Query, strategy: str = "higher_order") -> list[MapDefinition]:
         """Compile a view; returns the maps that it adds to the program."""
@@ -150,13 +157,15 @@ class Compiler:
             materializer = self._materializer("", joins=True)
             factors = tuple(self._nested_map(f, materializer, name) for f in done.term.factors)
             outputs = tuple(substitute(scalar, done.bindings) for scalar in row)
-            yield OutputTerm(Term(factors, done.term.coefficient), outputs)
+            settled = Settled((Term(factors),), self.registry.nullable_columns)
+            ((own,)) = settled.query((Term(factors, done.term.coefficient),))
+            yield OutputTerm(own, tuple(settled.scalar(scalar) for scalar in outputs))
 
     def _nested_map(self, factor: Factor, materializer: Materializer, stem: str) -> Factor:
         if not isinstance(factor, Lift | Extremum | Exists):
             return factor
         keys = (*factor.keys, factor.of) if isinstance(factor, Extremum) else factor.keys
-        if _binds_all(factor.query, keys):
+        if binds_all(factor.query, keys):
             return _with_query(factor, materializer.whole(factor.query, keys, stem))
         bound = frozenset(key.name for key in factor.keys)
         return _with_query(factor, materializer.nested(factor.query, keys, factor.keys, bound))
@@ -188,7 +197,9 @@ class Compiler:
     def _recompute(self, target: MapDefinition, table: str, strategy: str) -> Statement:
         materializer = self._materializer(table, joins=strategy == "higher_order")
         query = materializer.query(target.definition, target.keys, frozenset())
-        return Statement(target.name, target.keys, ":=", query)
+        settled = Settled(query, self.registry.nullable_columns)
+        keys = tuple(settled.variable(key) for key in target.keys)
+        return Statement(target.name, keys, ":=", settled.query(query))
 
     def _increment(self, target: MapDefinition, event: Event, strategy: str) -> tuple[Statement, ...]:
         """One statement per distinct form of the target's keys."""
@@ -205,7 +216,9 @@ class Compiler:
             needed = [key for key in keys if isinstance(key, Var)]
             query = materializer.query(tuple(terms), needed, frozenset())
             if query:
-                statements.append(Statement(target.name, keys, "+=", query))
+                settled = Settled(query, self.registry.nullable_columns, event.parameters)
+                own = tuple(settled.variable(k) if isinstance(k, Var) else k for k in keys)
+                statements.append(Statement(target.name, own, "+=", settled.query(query)))
         return tuple(statements)
 
     def _materializer(self, table: str, *, joins: bool) -> Materializer:
@@ -253,21 +266,6 @@ def _is_read_off(alternative: Alternative) -> bool:
         if isinstance(f, Exists) and not f.negated and not {k.name for k in f.keys} <= given
     ]
     return len(enumerating) <= 1
-
-
-def _binds_all(query: Query, keys: tuple[Var, ...]) -> bool:
-    """Does every term bind every key by an atom, a let or a nested factor?"""
-    return all(
-        key.name
-        in {
-            v.name
-            for f in term.factors
-            if isinstance(f, Rel | Let | Exists | MapRef)
-            for v in factor_variables(f)
-        }
-        for term in query
-        for key in keys
-    )
 
 
 def _with_query(factor: Nested, query: Query) -> Nested:

@@ -6,17 +6,20 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from viewlet.calculus.canonical import canonical_form
-from viewlet.calculus.nodes import Argument, MapRef, Query, Rel, Value, nested_factors
+from viewlet.calculus.nodes import Argument, Delta, MapRef, Query, Rel, Value, nested_factors
 from viewlet.core.names import Names
 from viewlet.core.scalar import Call, Var
 from viewlet.core.types import BIGINT, DOUBLE, Type, wide
+from viewlet.sql.catalog import Catalog
 from viewlet.triggers.program import MapDefinition
+from viewlet.triggers.settle import Settled
 
 
 @dataclass(slots=True)
 class MapRegistry:
     """Finds the map with a given definition, or founds one; new maps wait in ``pending``."""
 
+    catalog: Catalog
     names: Names = field(default_factory=Names)
     maps: dict[str, MapDefinition] = field(default_factory=dict)
     pending: list[MapDefinition] = field(default_factory=list)
@@ -37,10 +40,19 @@ class MapRegistry:
         name = self._by_text.get(text)
         if name is None:
             name = self._by_text[text] = self.names.fresh(stem or "_".join(tables_in_order(query)))
-            definition = MapDefinition(name, form.keys, query, value_type(query))
+            settled = Settled(query, self.nullable_columns)
+            own_keys = tuple(settled.variable(key) for key in form.keys)
+            definition = MapDefinition(name, own_keys, settled.query(query), value_type(query))
             self.maps[name] = definition
             self.pending.append(definition)
         return MapRef(name, ordered, self.maps[name].type)
+
+    def nullable_columns(self, atom: Rel | Delta | MapRef) -> list[bool]:
+        """Whether each argument of an atom may be NULL in the table or map."""
+        if isinstance(atom, MapRef):
+            return [key.nullable for key in self.maps[atom.name].keys]
+        columns = {column.name: column.nullable for column in self.catalog[atom.table].columns}
+        return [columns[column] for column, _ in atom.binds]
 
     def take_pending(self) -> list[MapDefinition]:
         """The maps founded since the last call."""

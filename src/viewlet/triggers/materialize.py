@@ -43,7 +43,7 @@ from viewlet.calculus.nodes import (
     tables,
     term_variables,
 )
-from viewlet.calculus.schedule import binds_keys
+from viewlet.calculus.schedule import binds_all, binds_keys
 from viewlet.calculus.substitute import substitute_query
 from viewlet.core.names import Names
 from viewlet.core.scalar import Scalar, Var, variables
@@ -258,8 +258,7 @@ class Materializer:
             return False
         if len(self._components(term, known)) != 1:
             return False
-        binds = {v.name for f in term.factors if not isinstance(f, Cond | Value) for v in factor_variables(f)}
-        return all(key.name in binds for key in keys)
+        return binds_all((term,), keys)
 
     def whole(self, query: Query, keys: tuple[Var, ...], stem: str | None = None) -> Query:
         """A query as one map over its keys and over the parameters that its atoms are matched with."""

@@ -45,7 +45,7 @@ class ReferenceEngine:
         self, name: str, query: Query, catalog: Catalog, contents: Mapping[str, Bag], strategy: Strategy
     ) -> None:
         """Compile a view, and fill its new maps from the present rows."""
-        self._compiler.catalog = catalog
+        self._compiler.extend(catalog)
         chosen = "higher_order" if strategy == "auto" else strategy
         added = self._compiler.add(name, query, chosen)
         store = Tables({table: catalog[table].column_names for table in contents}, contents)
