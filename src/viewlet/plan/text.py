@@ -176,8 +176,7 @@ def parse_query(text: str) -> Query:
     (line,) = _tree(text)
     tokens = Tokens(line.text)
     tokens.expect("query")
-    (below,) = line.below
-    plan = _read(below, {})
+    plan = _read(_only(line), {})
     env = _visible(plan)
     columns: list[tuple[str, Var]] = []
     while tokens.peek():
@@ -212,6 +211,13 @@ def _forest(lines: list[str], depth: int) -> tuple[tuple[_Line, ...], list[str]]
         roots.append(_Line(lines[0].strip(), below))
         lines = rest
     return tuple(roots), lines
+
+
+def _only(line: _Line) -> _Line:
+    """The one line below a line."""
+    if len(line.below) != 1:
+        raise PlanError(f"one plan must stand below {line.text!r}, there are {len(line.below)}")
+    return line.below[0]
 
 
 def _visible(plan: Plan) -> dict[str, Var]:
@@ -283,6 +289,8 @@ def _read_head(word: str, tokens: Tokens, plans: list[Plan], env: Env) -> Plan:
 
 
 def _read_apply(line: _Line, outer: Env) -> Plan:
+    if not line.below:
+        raise PlanError("a plan must stand below 'apply'")
     first, *rest = line.below
     below = _read(first, outer)
     env = {**outer, **_visible(below)}
@@ -291,8 +299,7 @@ def _read_apply(line: _Line, outer: Env) -> Plan:
         tokens = Tokens(item.text)
         word = tokens.next()
         output = _read_declared(tokens)
-        (child,) = item.below
-        query = _read(child, env)
+        query = _read(_only(item), env)
         match word:
             case "scalar":
                 nested.append(ScalarQuery(output, query))
