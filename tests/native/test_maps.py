@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from native.conftest import word
+from native.conftest import signed, word
 
 pytestmark = pytest.mark.native
 
@@ -32,7 +32,8 @@ def spelled(key: Key) -> list[int]:
 def random_key(rng: random.Random, width: int) -> Key:
     null = int(rng.random() < 0.1)
     y = rng.choice([0.0, -0.0, 1.5, -2.25, math.nan, float(rng.randrange(width))])
-    return (rng.randrange(-width, width) << rng.choice([0, 0, 32, 48]), null, y, rng.randrange(-3, 12))
+    x = signed(rng.randrange(-width, width) << rng.choice([0, 0, 32, 48]), 64)
+    return (x, null, y, rng.randrange(-3, 12))
 
 
 def add(model: Model, key: Key, weight: int, value: int) -> None:

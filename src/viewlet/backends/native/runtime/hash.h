@@ -13,9 +13,6 @@
 
 #include "arena.h"
 
-__extension__ typedef __int128 vl_i128;
-__extension__ typedef unsigned __int128 vl_u128;
-
 #define VL_SEED0 UINT64_C(0x9e3779b97f4a7c15)
 #define VL_SEED1 UINT64_C(0xd6e8feb86659fd93)
 #define VL_SEED2 UINT64_C(0xa0761d6478bd642f)

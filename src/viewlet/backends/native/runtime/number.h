@@ -12,11 +12,6 @@
 
 #include "status.h"
 
-#ifndef VL_HASH_H
-__extension__ typedef __int128 vl_i128;
-__extension__ typedef unsigned __int128 vl_u128;
-#endif
-
 #define VL_I128_MAX ((vl_i128)(((vl_u128)1 << 127) - 1))
 #define VL_I128_MIN (-VL_I128_MAX - 1)
 

@@ -32,6 +32,9 @@
 #define VL_LIKELY(x) __builtin_expect(!!(x), 1)
 #define VL_UNLIKELY(x) __builtin_expect(!!(x), 0)
 
+__extension__ typedef __int128 vl_i128;
+__extension__ typedef unsigned __int128 vl_u128;
+
 typedef uint32_t vl_errors; /* a set of the bits below; zero is success */
 
 enum {
