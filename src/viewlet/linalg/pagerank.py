@@ -125,6 +125,7 @@ class PageRank:
         """Recompute the residual from the ranks and push it: what many pushes rounded away comes back."""
         flow = np.bincount(self._pool_in_order(), weights=self._shares(self._z), minlength=len(self.nodes))
         self._r = 1.0 + flow - self._z
+        self._total = float(self._z.sum())
         self._settle(np.arange(len(self.nodes)), REFRESH_SHARE * self._limit)
 
     def _pair(self, edge: Any) -> tuple[Hashable, Hashable]:
@@ -219,6 +220,7 @@ class PageRank:
         while len(frontier):
             amounts = self._r[frontier]
             self._z[frontier] += amounts
+            self._total += float(amounts.sum())
             self._r[frontier] = 0.0
             self.pushes += len(frontier)
             targets, degrees = self._edges_of(frontier)
@@ -231,4 +233,3 @@ class PageRank:
             else:
                 np.add.at(self._r, targets, shares)
                 frontier = np.unique(targets[np.abs(self._r[targets]) > limit])
-        self._total = float(self._z.sum())

@@ -19,6 +19,8 @@ Strategy: TypeAlias = Literal["auto", "incremental", "hybrid", "reevaluate"]
 ModelName: TypeAlias = Literal["auto", "linear", "exponential", "skip", "krylov"]
 Changes: TypeAlias = Mapping[str, tuple[FactorShape, ...]]
 
+# Predictions are no better than this factor: within it the choice that stores least is taken.
+CLOSE = 1.25
 # What an update is expected to look like when the model is chosen: one row of one input replaced.
 ONE_ROW = (FactorShape(1, selects_rows=True),)
 
@@ -57,7 +59,7 @@ def choose_program(
     machine: Machine,
     itemsize: int,
 ) -> tuple[Program, list[Choice]]:
-    """The program with the cheapest expected update that fits in ``memory`` bytes, and all that was compared.
+    """The program with a cheapest expected update that fits in ``memory`` bytes, and all that was compared.
 
     The expected update replaces one row of one input, each input as likely as any other.
     """
@@ -81,7 +83,9 @@ def choose_program(
     if not fitting:
         least = min(choice.memory for choice in choices)
         raise LinalgError(f"the views need at least {least:.3g} bytes, more than memory={memory:.3g}")
-    best = min(fitting, key=lambda choice: (choice.cost.seconds, choice.memory))
+    limit = CLOSE * min(choice.cost.seconds for choice in fitting)
+    close = [choice for choice in fitting if choice.cost.seconds <= limit]
+    best = min(close, key=lambda choice: (choice.memory, choice.cost.seconds))
     return programs[best.model], choices
 
 
