@@ -35,12 +35,12 @@ from viewlet.errors import CompileError
 from viewlet.plan import nodes as plan_nodes
 from viewlet.sql.catalog import Catalog, TableKind
 from viewlet.triggers.maps import MapRegistry
-from viewlet.triggers.materialize import Materializer
+from viewlet.triggers.materialize import Depth, Materializer
 from viewlet.triggers.order import order_increments, order_recomputations, reads
 from viewlet.triggers.program import MapDefinition, OutputTerm, Program, Statement, Trigger, View
 from viewlet.triggers.settle import Settled
 
-STRATEGIES = ("higher_order", "first_order", "reevaluate")
+DEPTHS: Mapping[str, Depth] = {"higher_order": "component", "first_order": "table", "reevaluate": "rows"}
 
 
 @dataclass(slots=True)
@@ -64,8 +64,8 @@ class Compiler:
 
     def add(self, name: str, query: plan_nodes.Query, strategy: str = "higher_order") -> list[MapDefinition]:
         """Compile a view; returns the maps that it adds to the program."""
-        if strategy not in STRATEGIES:
-            raise CompileError(f"unknown strategy {strategy!r}; choose one of {', '.join(STRATEGIES)}")
+        if strategy not in DEPTHS:
+            raise CompileError(f"unknown strategy {strategy!r}; choose one of {', '.join(DEPTHS)}")
         self.views[name] = self._view(name, query)
         added: list[MapDefinition] = []
         while pending := self.registry.take_pending():
@@ -154,7 +154,7 @@ class Compiler:
             done = simplify_term(term, frozenset(), self.names, keys=needed.values())
             if done is None:
                 continue
-            materializer = self._materializer("", joins=True)
+            materializer = self._materializer("", "component")
             factors = tuple(self._nested_map(f, materializer, name) for f in done.term.factors)
             outputs = tuple(substitute(scalar, done.bindings) for scalar in row)
             settled = Settled((Term(factors),), self.registry.nullable_columns)
@@ -175,7 +175,8 @@ class Compiler:
     def _maintain(self, target: MapDefinition, table: str, strategy: str) -> None:
         """Statements for one row, and for a batch unless only single rows restrict what changes."""
         one, many = TupleEvent(self.catalog[table]), BatchEvent(self.catalog[table])
-        if strategy == "reevaluate" or self._must_recompute(target, one):
+        reevaluated = strategy == "reevaluate" and not _is_rows(target)
+        if reevaluated or self._must_recompute(target, one):
             statements = [self._recompute(target, table, strategy)]
             self._statements[target.name, table, "tuple"] = tuple(statements)
             self._statements[target.name, table, "batch"] = tuple(statements)
@@ -195,7 +196,7 @@ class Compiler:
         )
 
     def _recompute(self, target: MapDefinition, table: str, strategy: str) -> Statement:
-        materializer = self._materializer(table, joins=strategy == "higher_order")
+        materializer = self._materializer(table, DEPTHS[strategy])
         query = materializer.query(target.definition, target.keys, frozenset())
         settled = Settled(query, self.registry.nullable_columns)
         keys = tuple(settled.variable(key) for key in target.keys)
@@ -203,7 +204,7 @@ class Compiler:
 
     def _increment(self, target: MapDefinition, event: Event, strategy: str) -> tuple[Statement, ...]:
         """One statement per distinct form of the target's keys."""
-        materializer = self._materializer(event.table.name, joins=strategy == "higher_order")
+        materializer = self._materializer(event.table.name, DEPTHS[strategy])
         by_keys: dict[tuple[Argument, ...], list[Term]] = {}
         for term in delta(target.definition, event, self.names):
             done = simplify_term(term, frozenset(), self.names, keys=target.keys)
@@ -221,8 +222,8 @@ class Compiler:
                 statements.append(Statement(target.name, own, "+=", settled.query(query)))
         return tuple(statements)
 
-    def _materializer(self, table: str, *, joins: bool) -> Materializer:
-        return Materializer(self.registry, self, self.names, table, joins)
+    def _materializer(self, table: str, depth: Depth) -> Materializer:
+        return Materializer(self.registry, self, self.names, table, depth)
 
     def restricted(self, factor: Nested) -> bool:
         """Has a nested factor a restricted domain for every table that can change in it?"""
@@ -245,6 +246,12 @@ def compile_views(
     for name, query in views.items():
         compiler.add(name, query, strategy)
     return compiler.program()
+
+
+def _is_rows(target: MapDefinition) -> bool:
+    """Does a map hold the rows of a table as they are?"""
+    factors = [f for term in target.definition for f in term.factors]
+    return len(factors) == 1 and isinstance(factors[0], Rel)
 
 
 def _row_variables(query: plan_nodes.Query) -> tuple[Var, ...]:

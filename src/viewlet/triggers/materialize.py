@@ -18,9 +18,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Literal, Protocol, TypeAlias
 
-from viewlet.calculus.domain import enumerates_change
 from viewlet.calculus.nodes import (
     Argument,
     Cond,
@@ -50,6 +49,8 @@ from viewlet.core.scalar import Scalar, Var, variables
 from viewlet.triggers.expand import expand_values
 from viewlet.triggers.maps import MapRegistry
 
+Depth: TypeAlias = Literal["component", "table", "rows"]
+
 
 class Restrictions(Protocol):
     """Knows whether a nested factor has a restricted domain for every table it reads."""
@@ -62,15 +63,16 @@ class Restrictions(Protocol):
 class Materializer:
     """Turns terms over tables into terms over maps, founding the maps it needs.
 
-    ``table`` is the event's table. With ``joins`` False every table is a map of its own (first-order
-    maintenance); with True components are (higher-order maintenance).
+    ``table`` is the event's table. ``depth`` says how much a map may hold: a component, with everything that
+    can be computed inside it (higher-order maintenance); one table, filtered and projected (first-order); or
+    one table as it is (re-evaluation).
     """
 
     registry: MapRegistry
     restrictions: Restrictions
     names: Names
     table: str
-    joins: bool
+    depth: Depth
 
     def query(self, query: Query, needed: Iterable[Var], bound: frozenset[str]) -> Query:
         """Materialize each term; ``needed`` variables are read by whoever uses the query."""
@@ -79,7 +81,7 @@ class Materializer:
 
     def term(self, term: Term, needed: frozenset[str], bound: frozenset[str]) -> Query:
         """Materialize one term; expansion of values may make several of it."""
-        bound = bound | {v.name for f in term.factors if enumerates_change(f) for v in factor_variables(f)}
+        bound = bound | {v.name for f in term.factors if _enumerates_change(f) for v in factor_variables(f)}
         components = self._components(term, bound)
         home = {name: i for i, part in enumerate(components) for name in part.own}
         expanded = expand_values(term, lambda name: home.get(name, -1))
@@ -110,7 +112,11 @@ class Materializer:
             own = frozenset(unbound(atom, bound))
             if not own and not isinstance(atom, Rel):
                 continue
-            linked = [c for c in components if c.own & own] if self.joins or not isinstance(atom, Rel) else []
+            linked = (
+                [c for c in components if c.own & own]
+                if self.depth == "component" or not isinstance(atom, Rel)
+                else []
+            )
             merged = Component(
                 frozenset().union(own, *(c.own for c in linked)),
                 (*(f for c in linked for f in c.factors), atom),
@@ -119,23 +125,24 @@ class Materializer:
         return [c for c in components if any(isinstance(f, Rel) for f in c.factors)]
 
     def _kept(self, factor: Factor, bound: frozenset[str]) -> bool:
-        """May a nested factor live inside a map here?"""
-        if not self.joins or not isinstance(factor, Lift | Extremum | Exists):
-            return False
-        if mentions_event(factor.query) or not self.restrictions.restricted(factor):
-            return False
-        has_bound_key = any(is_parameter(key) or key.name in bound for key in factor.keys)
-        return not (has_bound_key and self.table in tables(factor.query))
+        """May a nested factor live inside a map here? Not with a bound key: then a lookup tells its value."""
+        return self._keepable(factor) and not _has_bound_key(factor, bound)
+
+    def _keepable(self, factor: Factor) -> bool:
+        return (
+            self.depth == "component"
+            and isinstance(factor, Lift | Extremum | Exists)
+            and not mentions_event(factor.query, _parameters(factor))
+            and self.restrictions.restricted(factor)
+        )
 
     def _adopt(self, term: Term, components: list[Component], bound: frozenset[str]) -> list[Component]:
         """Rule 3: a kept nested factor with bound keys follows the condition that compares its value."""
         taken = {id(f) for c in components for f in c.factors}
         for factor in term.factors:
-            if (
-                not isinstance(factor, Lift | Extremum)
-                or id(factor) in taken
-                or not self._kept(factor, bound)
-            ):
+            if not isinstance(factor, Lift | Extremum) or id(factor) in taken:
+                continue
+            if not self._keepable(factor) or self.table in tables(factor.query):
                 continue
             compared = {
                 var.name
@@ -176,7 +183,7 @@ class Materializer:
 
     def _push(self, rest: list[Factor], placed: list[list[Factor]], own: list[set[str]]) -> list[Factor]:
         """Rule 4, repeated because a let may complete what a condition needs."""
-        moved = True
+        moved = self.depth != "rows"
         while moved:
             moved = False
             for factor in list(rest):
@@ -215,7 +222,7 @@ class Materializer:
                 renaming[name] = key
                 own_keys.append(key)
                 access.append(var)
-            elif name in bound or name in keys:
+            elif name in bound or name in keys or self.depth == "rows":
                 own_keys.append(var)
                 access.append(var)
         definition = substitute_query(product(*factors), renaming)
@@ -249,9 +256,13 @@ class Materializer:
         return add(whole, *rest)
 
     def _is_plain(self, term: Term, keys: tuple[Var, ...], known: frozenset[str]) -> bool:
-        """Connected, restricted, and without the event but for parameters that are matched in atoms."""
+        """Connected, restricted, and without the event but for parameters that are matched in atoms.
+
+        Those become keys, so a condition on them is a condition on keys.
+        """
         atoms = [f for f in term.factors if isinstance(f, Rel)]
-        if not atoms or not self.joins or any(mentions_event_in_scalar(f) for f in term.factors):
+        matched = frozenset(name for f in atoms for name in _parameters(f))
+        if not atoms or self.depth != "component" or mentions_event((term,), matched):
             return False
         kept = [f for f in term.factors if isinstance(f, Lift | Extremum | Exists)]
         if not all(self._kept(f, known) for f in kept):
@@ -320,25 +331,28 @@ def own_names(placed: Iterable[Iterable[Factor]]) -> frozenset[str]:
     return frozenset(v.name for factors in placed for f in factors for v in factor_variables(f))
 
 
-def mentions_event(query: Query) -> bool:
-    """Does a query mention a parameter or the change relation, at any depth?"""
+def _enumerates_change(factor: Factor) -> bool:
+    """Is it the change relation, or a domain of the event? Whatever it binds counts as bound."""
+    if isinstance(factor, Exists) and not factor.negated:
+        return all(mentions_event((term,)) for term in factor.query)
+    return isinstance(factor, Delta)
+
+
+def _has_bound_key(factor: Factor, bound: frozenset[str]) -> bool:
+    return any(is_parameter(v) or v.name in bound for v in factor_variables(factor))
+
+
+def _parameters(factor: Factor) -> frozenset[str]:
+    """The parameters among a factor's arguments or keys."""
+    return frozenset(v.name for v in factor_variables(factor) if is_parameter(v))
+
+
+def mentions_event(query: Query, keys: frozenset[str] = frozenset()) -> bool:
+    """Does a query mention the change relation, or a parameter other than ``keys``, at any depth?"""
     for term in query:
         for factor in term.factors:
-            if isinstance(factor, Delta) or any(is_parameter(v) for v in factor_variables(factor)):
+            if isinstance(factor, Delta) or not _parameters(factor) <= keys:
                 return True
-            if isinstance(factor, Lift | Extremum | Exists) and mentions_event(factor.query):
+            if isinstance(factor, Lift | Extremum | Exists) and mentions_event(factor.query, keys):
                 return True
     return False
-
-
-def mentions_event_in_scalar(factor: Factor) -> bool:
-    """Does a factor mention the event other than as an argument of a table or a key?"""
-    match factor:
-        case Cond(scalar) | Value(scalar) | Let(_, scalar):
-            return any(is_parameter(v) for v in variables(scalar))
-        case Delta():
-            return True
-        case Lift(query=query) | Extremum(query=query) | Exists(query=query):
-            return mentions_event(query)
-        case Rel() | MapRef():
-            return False
