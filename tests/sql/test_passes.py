@@ -43,7 +43,11 @@ def _check(seed: int) -> None:
         assert actual == expected, (
             f"{name_of(change)} changed the meaning of seed {seed}\n{case.sql}\n{show(before)}\n{show(query)}"
         )
-    assert outcome(optimize(query), contents, catalog) == expected, f"seed {seed}: {case.sql}"
+    optimized = optimize(query)
+    assert outcome(optimized, contents, catalog) == expected, f"seed {seed}: {case.sql}"
+    for place, (name, var) in enumerate(optimized.columns):
+        if isinstance(expected, dict) and not var.nullable:
+            assert all(row[place] is not None for row in expected), f"seed {seed}: {name} is NULL\n{case.sql}"
 
 
 @pytest.mark.parametrize("suite", SUITES)

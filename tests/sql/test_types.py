@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -15,8 +14,8 @@ from viewlet.workloads import queries, schema
 
 ONE_OF_EACH = """
 CREATE TABLE t (
-    y TINYINT, s SMALLINT, i INT, l BIGINT, f FLOAT, d DOUBLE, a DECIMAL(15,2), b DECIMAL(7,2), w DECIMAL(38,10),
-    c VARCHAR(10), o BOOLEAN, e DATE, m TIMESTAMP
+    y TINYINT, s SMALLINT, i INT, l BIGINT, f FLOAT, d DOUBLE,
+    a DECIMAL(15,2), b DECIMAL(7,2), w DECIMAL(38,10), c VARCHAR(10), o BOOLEAN, e DATE, m TIMESTAMP
 )
 """
 # Spark resolves no name across two levels of nesting.
@@ -31,9 +30,8 @@ def our_schema(title: str) -> str:
 
 def our_types(expressions: str) -> str:
     catalog = catalog_of(ONE_OF_EACH)
-    lines = expressions.splitlines()
-    (types,) = zip(*(compile_query(f"SELECT {line} AS x FROM t", catalog).columns for line in lines), strict=True)
-    return "\n".join(str(var.type) for _, var in types)
+    compiled = [compile_query(f"SELECT {line} AS x FROM t", catalog) for line in expressions.splitlines()]
+    return "\n".join(str(var.type) for query in compiled for _, var in query.columns)
 
 
 @pytest.mark.parametrize("case", cases("sql/schemas"))
@@ -53,11 +51,10 @@ def test_every_workload_query_has_a_golden_schema() -> None:
 
 
 @pytest.fixture(scope="module")
-def spark() -> Iterator[Any]:
+def spark() -> Any:
     sql = pytest.importorskip("pyspark.sql", reason="PySpark is not installed")
     builder = sql.SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
-    session = builder.config("spark.sql.timestampType", "TIMESTAMP_NTZ").getOrCreate()
-    yield session
+    return builder.config("spark.sql.timestampType", "TIMESTAMP_NTZ").getOrCreate()
 
 
 def spark_name(kind: Type) -> str:
