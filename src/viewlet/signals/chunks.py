@@ -171,6 +171,12 @@ def concat_runs(parts: list[Runs]) -> Runs:
     )
 
 
+def concat_frames(parts: list[Frames]) -> Frames:
+    """The windows of several chunks, in the order given, without their old deltas."""
+    names = ("keys", "first", "lo", "hi", "fresh", "values")
+    return Frames(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
+
+
 def _group_boundaries(keys: Ints) -> tuple[Ints, Ints]:
     begin = np.flatnonzero(np.concatenate(([True], keys[1:] != keys[:-1]))) if len(keys) else keys
     return keys[begin], np.append(begin, len(keys))

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from viewlet.signals.chunks import Chunk, Events, Frames, Runs
+from viewlet.signals.chunks import Chunk, Events, Frames, Runs, concat_frames, concat_runs
 from viewlet.signals.clock import write_times
 from viewlet.signals.errors import SignalTypeError
 from viewlet.signals.kernels import kernels
@@ -37,15 +37,15 @@ class Executor:
 
     def feed(self, source: Ingress, events: Events) -> list[pa.Table]:
         """Accept a prepared batch; what it makes final."""
-        out: list[pa.Table] = []
+        out: list[Chunk] = []
         number = self.program.operators.index(source)
         for chunk in source.feed(events, 0):
             self._propagate(number, chunk, out)
-        return out
+        return self._tables(out)
 
     def advance(self, time: int) -> list[pa.Table]:
         """Learn that no event before ``time`` will come; what that makes final."""
-        out: list[pa.Table] = []
+        out: list[Chunk] = []
         horizons: list[int] = []
         for number, operator in enumerate(self.program.operators):
             reached = min((horizons[up] for up in self.program.producers[number]), default=time)
@@ -53,15 +53,15 @@ class Executor:
                 for chunk in operator.advance(reached):
                     self._propagate(number, chunk, out)
             horizons.append(NEVER if reached == NEVER else operator.horizon(reached))
-        return out
+        return self._tables(out)
 
     def flush(self) -> list[pa.Table]:
         """Learn that no event will come any more; everything else."""
-        out: list[pa.Table] = []
+        out: list[Chunk] = []
         for number, operator in enumerate(self.program.operators):
             for chunk in operator.flush():
                 self._propagate(number, chunk, out)
-        return out
+        return self._tables(out)
 
     def snapshot(self) -> dict[str, Any]:
         """All that later batches depend on."""
@@ -82,16 +82,24 @@ class Executor:
 
     # -- results ------------------------------------------------------------------------------------
 
-    def _propagate(self, number: int, chunk: Chunk, out: list[pa.Table]) -> None:
+    def _propagate(self, number: int, chunk: Chunk, out: list[Chunk]) -> None:
         if len(chunk) == 0:
             return
         consumers = self.program.consumers[number]
         if not consumers:
-            out.append(self._table(chunk))
+            out.append(chunk)
             return
         for consumer, side in consumers:
             for result in self.program.operators[consumer].feed(chunk, side):
                 self._propagate(consumer, result, out)
+
+    def _tables(self, chunks: list[Chunk]) -> list[pa.Table]:
+        """Blocks of one push in one array: large ones take few pages, small ones would take many."""
+        if len(chunks) > 1 and isinstance(chunks[0], Runs):
+            return [self._table(concat_runs([chunk for chunk in chunks if isinstance(chunk, Runs)]))]
+        if len(chunks) > 1 and isinstance(chunks[0], Frames):
+            return [self._table(concat_frames([chunk for chunk in chunks if isinstance(chunk, Frames)]))]
+        return [self._table(chunk) for chunk in chunks]
 
     def _table(self, chunk: Chunk) -> pa.Table:
         query = self.query

@@ -69,13 +69,16 @@ def _describer(owner: Ingress | lifetimes.Regroup) -> Callable[[int], str]:
 
 
 def _fused_window(node: Node) -> nodes.Window | None:
-    """The window below a spectrum that slides: both run as one operator."""
-    if not isinstance(node, nodes.Spectra) or not isinstance(node.input, nodes.Window):
-        return None
-    window = node.input
+    """The window directly below a spectrum: both run as one operator."""
+    if isinstance(node, nodes.Spectra) and isinstance(node.input, nodes.Window):
+        return node.input
+    return None
+
+
+def slides(window: nodes.Window, node: nodes.Spectra) -> bool:
+    """Is it cheaper to slide the spectrum than to compute it anew?"""
     cheap = window.hop * frames.INCREMENTAL_RATIO <= window.size
-    slides = cheap if node.incremental is None else node.incremental
-    return window if slides else None
+    return cheap if node.incremental is None else node.incremental
 
 
 def _operator(
@@ -135,7 +138,9 @@ def _operator(
         case nodes.FrameUpdate():
             return frames.FrameIncrement(node, node.input.hop)
         case nodes.Spectra():
-            return frames.SlidingSpectrum(fused, node, *grid(fused.input)) if fused else frames.Spectrum(node)
+            if fused is None:
+                return frames.Spectrum(node)
+            return frames.WindowSpectrum(fused, node, *grid(fused.input), sliding=slides(fused, node))
         case nodes.Unwindow():
             return frames.Unwindowing(node)
         case nodes.Reduce():

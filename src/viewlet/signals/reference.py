@@ -124,6 +124,16 @@ def sample(events: Events, values: Values, spec: SampleSpec, state: PerKey) -> R
     return runs_of_samples(np.array(keys, np.int64), np.array(ticks, np.int64), result)
 
 
+def on_grid(events: Events, spec: SampleSpec, state: PerKey) -> bool:
+    """Are the points of every key successive beats, so that their values are the samples?"""
+    first = events.start[events.ptr[:-1]]
+    ticks, rest = np.divmod(first - spec.offset, spec.period)
+    goes_on = (state["refs"][events.keys] == 0) | (state["beat"][events.keys] == ticks)
+    inside = np.arange(len(events)) - np.repeat(events.ptr[:-1], np.diff(events.ptr))
+    steps = events.start == np.repeat(first, np.diff(events.ptr)) + inside * spec.period
+    return bool((rest == 0).all() and steps.all() and (spec.mode == "exact" or goes_on.all()))
+
+
 def _interpolate(spec: SampleSpec, points: list[Any], a: int, value: Any, time: int) -> tuple[Any] | None:
     """The value at ``time`` between the newest point and the event at ``a``; None where there is none."""
     (t0, v0) = points[0]
@@ -230,7 +240,7 @@ def window(runs: Runs, spec: WindowSpec, state: PerKey, capacity: int) -> tuple[
         if n == 0 and not spec.zeros:
             continue
         base, kept = int(state["carry_tick"][key]), int(state["carry_n"][key])
-        present = {base + i: state["carry"][key, i] for i in range(kept)}
+        present = dict(enumerate(state["carry"][key, :kept].copy(), base))
         present |= {int(tick) + i: runs.values[low + i] for i in range(n)}
         last = int(state["last"][key])
         if n and tick > last + 1:

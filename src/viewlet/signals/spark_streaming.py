@@ -22,18 +22,18 @@ def run_streaming(query: Any, source: Source, data: Any, buckets: int) -> Any:
     Within a micro-batch events are sorted by time; across micro-batches each key must come in time order. A
     result that waits for later events of its key waits in the state, for a stream has no flush.
     """
-    from pyspark.sql import functions as F
+    from pyspark.sql import functions as sql
     from pyspark.sql.types import BinaryType, StructField, StructType
 
     schema = result_schema(query, data)
-    bucket = F.abs(F.hash(*source.key)) % buckets if source.key else F.lit(0)
+    bucket = sql.abs(sql.hash(*source.key)) % buckets if source.key else sql.lit(0)
     state = StructType([StructField("session", BinaryType())])
     grouped = data.withColumn("_bucket", bucket).groupBy("_bucket")
     function = _bucket_function(query, source, schema)
     return grouped.applyInPandasWithState(function, to_spark_schema(schema), state, "append", _no_timeout())
 
 
-def _no_timeout() -> str:
+def _no_timeout() -> Any:
     from pyspark.sql.streaming.state import GroupStateTimeout
 
     return GroupStateTimeout.NoTimeout

@@ -76,11 +76,14 @@ void vs_scatter(const i64 *src, const i64 *pos, i64 n, i64 w, i64 *dst) {
 i64 vs_disorder(i64 groups, const i64 *key, const i64 *ptr, const i64 *start, const i64 *end, i64 overlap,
                 const i64 *bound) {
     for (i64 g = 0; g < groups; g++) {
-        i64 limit = bound[key[g]];
-        for (i64 i = ptr[g]; i < ptr[g + 1]; i++) {
-            if (start[i] < limit) return i;
-            limit = overlap ? (end ? end[i] : start[i] + 1) : start[i];
-        }
+        i64 low = ptr[g], high = ptr[g + 1], early = low < high && start[low] < bound[key[g]];
+        if (early) return low;
+        if (overlap && end)
+            for (i64 i = low + 1; i < high; i++) early |= start[i] < end[i - 1];
+        else
+            for (i64 i = low + 1; i < high; i++) early |= start[i] < start[i - 1] + overlap;
+        for (i64 i = low + 1; early && i < high; i++)
+            if (start[i] < (overlap ? (end ? end[i - 1] : start[i - 1] + 1) : start[i - 1])) return i;
     }
     return -1;
 }
@@ -189,6 +192,66 @@ static inline __attribute__((always_inline)) void sample_groups(const struct sam
     }
 }
 
+/* Do the points of every group lie on successive beats, going on where the group stopped (or, with
+   jumps = 1, anywhere later)? Then their values are the samples, and nothing need be copied. */
+i64 vs_on_grid(i64 groups, const i64 *key, const i64 *ptr, const i64 *start, i64 period, i64 offset, i64 jumps,
+               const i64 *refs, const i64 *beat) {
+    for (i64 g = 0; g < groups; g++) {
+        i64 low = ptr[g], n = ptr[g + 1] - low, time = start[low], stray = 0;
+        if (floor_div(time - offset, period) * period + offset != time) return 0;
+        if (refs[key[g]] && !jumps && beat[key[g]] * period + offset != time) return 0;
+        for (i64 i = 0; i < n; i++) stray |= start[low + i] ^ (time + i * period);
+        if (stray) return 0;
+    }
+    return 1;
+}
+
+/* Real points, none or linear interpolation: the common case with all state of a group in registers. */
+static i64 sample_points(const struct sampling *s, i64 groups, const i64 *key, const i64 *ptr,
+                         const i64 *restrict start, const double *restrict v, i64 *restrict out_key,
+                         i64 *restrict out_first, i64 *restrict out_ptr, double *restrict val) {
+    i64 runs = 0, n = 0, period = s->period, offset = s->offset;
+    for (i64 g = 0; g < groups; g++) {
+        i64 k = key[g], seen = s->refs[k] > 0, t0 = s->ref_time[2 * k], begun = n;
+        double v0 = s->ref_value[2 * k];
+        i64 beat = seen ? s->beat[k] : ceil_div(start[ptr[g]] - offset, period);
+        i64 time = beat * period + offset, first = beat;
+        for (i64 i = ptr[g]; i < ptr[g + 1]; i++) {
+            i64 a = start[i];
+            double x = v[i];
+            if (time < a && s->mode == LINEAR && seen && (s->gap < 0 || a - t0 <= s->gap)) {
+                double slope = (x - v0) / (double)(a - t0);
+                for (; time < a; time += period) val[n++] = v0 + slope * (double)(time - t0);
+            } else if (time < a) {
+                if (n > begun) {
+                    out_key[runs] = k;
+                    out_first[runs++] = first;
+                    out_ptr[runs] = begun = n;
+                }
+                first = ceil_div(a - offset, period);
+                time = first * period + offset;
+            }
+            if (time == a) {
+                val[n++] = x;
+                time += period;
+            }
+            t0 = a;
+            v0 = x;
+            seen = 1;
+        }
+        if (n > begun) {
+            out_key[runs] = k;
+            out_first[runs++] = first;
+            out_ptr[runs] = n;
+        }
+        s->refs[k] = min_i64(2, s->refs[k] + ptr[g + 1] - ptr[g]);
+        s->ref_time[2 * k] = t0;
+        s->ref_value[2 * k] = v0;
+        s->beat[k] = (time - offset) / period;
+    }
+    return runs;
+}
+
 /* Samples at the beats beat * period + offset: the value of an active event, else interpolation between the
    reference points around the beat (thesis 7.4.2). gap < 0: no interpolation window. Returns the runs. */
 i64 vs_sample(i64 groups, const i64 *key, const i64 *ptr, const i64 *start, const i64 *end, const double *v,
@@ -198,6 +261,8 @@ i64 vs_sample(i64 groups, const i64 *key, const i64 *ptr, const i64 *start, cons
     struct sampling s = {w, period, offset, mode, gap, constant, refs, ref_time, beat, ref_value};
     struct writer out = {0, 0, 0, out_key, out_first, out_ptr};
     out_ptr[0] = 0;
+    if (w == 1 && !end && (mode == LINEAR || mode == EXACT))
+        return sample_points(&s, groups, key, ptr, start, v, out_key, out_first, out_ptr, val);
     if (w == 1) sample_groups(&s, groups, key, ptr, start, end, v, &out, val, 1);
     else sample_groups(&s, groups, key, ptr, start, end, v, &out, val, w);
     return out.runs;
@@ -479,12 +544,16 @@ i64 vs_window(i64 runs, const i64 *key, const i64 *first, const i64 *ptr, const 
 
 enum { SUM, MAXIMUM, MINIMUM, MEAN };
 
-static inline void emit(struct writer *out, double *val, i64 k, i64 from, i64 to, i64 base, const double *acc,
+/* Move the first n ticks of a group's accumulator, which starts at `base`, to the output. */
+static inline void emit(struct writer *out, double *val, i64 k, i64 base, i64 n, const double *acc,
                         const i64 *covers, i64 how, i64 w) {
-    for (i64 tick = from; tick < to; tick++) {
-        double *y = val + put(out, k, tick) * w, scale = how == MEAN ? 1.0 / (double)covers[tick - base] : 1.0;
-        for (i64 c = 0; c < w; c++) y[c] = acc[(tick - base) * w + c] * scale;
-    }
+    if (n == 0) return;
+    double *y = val + put(out, k, base) * w;
+    out->n += n - 1;
+    out->tick += n - 1;
+    out->ptr[out->runs] = out->n;
+    memcpy(y, acc, (size_t)(n * w) * 8);
+    for (i64 i = 0; how == MEAN && i < n * w; i++) y[i] /= (double)covers[i / w];
 }
 
 /* Lay windows back on the time axis and aggregate where they overlap (overlap-and-add with SUM). A tick
@@ -504,9 +573,9 @@ i64 vs_unwindow(i64 rows, const i64 *key, const i64 *first, const i64 *lo, const
             pending[k] = 0;
         }
         i64 leave = min_i64(max_i64(s - base[k], 0), pending[k]);
-        emit(&out, val, k, base[k], base[k] + leave, base[k], a, cover, how, w);
+        emit(&out, val, k, base[k], leave, a, cover, how, w);
         memmove(a, a + leave * w, (size_t)((pending[k] - leave) * w) * 8);
-        memmove(cover, cover + leave, (size_t)(pending[k] - leave) * 8);
+        if (how == MEAN) memmove(cover, cover + leave, (size_t)(pending[k] - leave) * 8);
         pending[k] -= leave;
         base[k] = pending[k] ? base[k] + leave : max_i64(base[k] + leave, s);
         i64 skip = base[k] - s, n = size - skip, old = pending[k] * w;
@@ -517,7 +586,7 @@ i64 vs_unwindow(i64 rows, const i64 *key, const i64 *first, const i64 *lo, const
             default: for (i64 i = 0; i < old; i++) a[i] += v[i];
         }
         if (n * w > old) memcpy(a + old, v + old, (size_t)(n * w - old) * 8);
-        for (i64 i = 0; i < n; i++) cover[i] = i < pending[k] ? cover[i] + 1 : 1;
+        for (i64 i = 0; how == MEAN && i < n; i++) cover[i] = i < pending[k] ? cover[i] + 1 : 1;
         pending[k] = max_i64(pending[k], n);
         final[k] = hi[r];
     }

@@ -16,20 +16,17 @@ from viewlet.signals.chunks import Events, Frames, Ints, PerKey, Runs, Values
 from viewlet.signals.native.build import build
 from viewlet.signals.specs import MODES, UNWINDOWS, SampleSpec, WindowSpec
 
+KERNELS = (
+    *("vs_encode", "vs_group", "vs_disorder", "vs_on_grid", "vs_sample", "vs_combine", "vs_window"),
+    "vs_unwindow",
+)
+
 
 @cache
 def load() -> ctypes.CDLL:
     """The compiled kernels; builds them on first use."""
     library = ctypes.CDLL(str(build([Path(__file__).with_name("kernels.c")])))
-    for name in (
-        "vs_encode",
-        "vs_group",
-        "vs_disorder",
-        "vs_sample",
-        "vs_combine",
-        "vs_window",
-        "vs_unwindow",
-    ):
+    for name in KERNELS:
         getattr(library, name).restype = ctypes.c_int64
     return library
 
@@ -112,6 +109,13 @@ def sample(events: Events, values: Values, spec: SampleSpec, state: PerKey) -> R
     return Runs(keys[:count], first[:count], ptr[: count + 1], out[: ptr[count]])
 
 
+def on_grid(events: Events, spec: SampleSpec, state: PerKey) -> bool:
+    """Are the points of every key successive beats, so that their values are the samples?"""
+    args = (_c(events.keys), _c(events.ptr), _c(events.start), spec.period, spec.offset)
+    jumps = int(spec.mode == "exact")
+    return bool(_call("vs_on_grid", len(events.keys), *args, jumps, state["refs"], state["beat"]))
+
+
 def combine(left: Runs, right: Runs, op: int) -> tuple[Runs, Ints, Ints]:
     """Match samples of equal key and tick; op 0, 1, 2 gives their sum, difference, product, -1 positions."""
     room = min(len(left), len(right))
@@ -140,7 +144,16 @@ def fir(runs: Runs, taps: Values, state: PerKey) -> tuple[Values, Ints]:
     _call(
         "vs_fir",
         *(len(runs.keys), _c(runs.keys), _c(runs.first), _c(runs.ptr), _c(runs.values), width(runs.values)),
-        *(_c(taps), len(taps), state["seen"], state["last"], state["filled"], state["history"], out, lead),
+        *(
+            np.ascontiguousarray(taps, np.float64),
+            len(taps),
+            state["seen"],
+            state["last"],
+            state["filled"],
+            state["history"],
+            out,
+            lead,
+        ),
     )
     return out, lead
 

@@ -23,7 +23,7 @@ class FirFilter(Operator[Runs]):
     carried = ("state",)
 
     def __init__(self, node: Fir) -> None:
-        taps = np.array(node.taps)
+        taps = np.array(node.taps, np.complex128)
         self.taps = taps if taps.imag.any() else np.ascontiguousarray(taps.real)
         self.skip = node.missing == "skip"
         self.state: PerKey | None = None

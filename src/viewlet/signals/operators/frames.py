@@ -32,8 +32,9 @@ class Windowing(Operator[Runs]):
         if self.state is None:
             self.state = self.spec.state(chunk.values)
         reserved(self.state, chunk.keys)
-        for part in _blocks(chunk):
-            yield from self._windows(part)
+        if len(chunk):
+            for part in _blocks(chunk):
+                yield from self._windows(part)
 
     def advance(self, time: int) -> Iterable[Chunk]:
         """Windows that end before ``time`` will get no more samples."""
@@ -194,31 +195,66 @@ class Spectrum(Operator[Frames]):
         return (_replaced(chunk, transform(chunk.values, axis=1), "fft"),)
 
 
-class SlidingSpectrum(Windowing):
-    """Window and transform in one, each spectrum from the previous: X' = (X + new - old) e^(2 pi i k / N).
+class WindowSpectrum(Windowing):
+    """Window and transform in one: nothing else sees the windows, so they need not exist as arrays.
 
-    Costs hop * size per window instead of size * log(size), and seeds anew every ``reseed`` windows so that
-    rounding does not build up. Complex or multichannel samples are transformed from scratch.
+    Windows that lie side by side in the input are transformed where they are. With ``sliding`` each spectrum
+    comes from the previous one, X' = (X + new - old) e^(2 pi i k / N), at the cost of hop * size per window
+    instead of size * log(size), and is seeded anew every ``reseed`` windows so that rounding does not build
+    up; complex and multichannel samples are transformed from scratch.
     """
 
-    def __init__(self, window: Window, node: Spectra, period: int, offset: int) -> None:
+    def __init__(self, window: Window, node: Spectra, period: int, offset: int, sliding: bool) -> None:
         super().__init__(window, period, offset)
-        self.half = node.half
-        self.recompute = Spectrum(node)
+        self.half, self.sliding = node.half, sliding
+        self.transform = Spectrum(node)
 
     def feed(self, chunk: Runs, side: int) -> Iterable[Chunk]:
         """Spectra of the windows that a chunk completes."""
-        if self.state is None and chunk.values.dtype == np.float64 and chunk.values.ndim == 1:
+        real = chunk.values.dtype == np.float64 and chunk.values.ndim == 1
+        if self.state is None and self.sliding and real:
             spec = self.spec
             self.spec = WindowSpec(spec.size, spec.hop, spec.zeros, 0, spec.size // 2 + 1)
-        return super().feed(chunk, side)
+        if self.state is None:
+            self.state = self.spec.state(chunk.values)
+        reserved(self.state, chunk.keys)
+        if len(chunk.keys) == 1 and self.spec.size == self.spec.hop and not self.spec.bins:
+            frames, chunk = self._in_place(chunk, self.state)
+            if frames is not None:
+                yield from self.transform.feed(frames, 0)
+        yield from super().feed(chunk, side)
+
+    def _in_place(self, chunk: Runs, state: PerKey) -> tuple[Frames | None, Runs]:
+        """Tumbling windows of a single run, up to the last that is complete; and the rest of the run."""
+        key, first, size = int(chunk.keys[0]), int(chunk.first[0]), self.spec.size
+        count = len(chunk) // size
+        begun = state["seen"][key] and (state["next"][key] != first or state["last"][key] != first - 1)
+        if first % size or begun or count == 0:
+            return None, chunk
+        starts = first + size * np.arange(count)
+        fresh = np.zeros(count, np.int64)
+        fresh[0] = state["previous"][key] != first - size or not state["seen"][key]
+        if not state["seen"][key]:
+            state["origin"][key] = state["solid"][key] = first
+        done = count * size
+        frames = Frames(
+            *(np.full(count, key), starts, starts, starts + size - 1, fresh),
+            chunk.values[:done].reshape(count, size, *chunk.values.shape[1:]),
+        )
+        state["seen"][key], state["next"][key], state["last"][key] = 1, first + done, first + done - 1
+        state["previous"][key] = starts[-1]
+        state["carry_tick"][key], state["carry_n"][key] = first + done - size, size
+        state["carry"][key, :size] = chunk.values[done - size : done]
+        rest = Runs(chunk.keys, chunk.first + done, chunk.ptr - done, chunk.values[done:])
+        rest.ptr[0] = 0
+        return frames, rest
 
     def _windows(self, runs: Runs) -> Iterator[Chunk]:
         for frames in super()._windows(runs):
             if not isinstance(frames, Frames):
                 continue
             if not self.spec.bins:
-                yield from self.recompute.feed(frames, 0)
+                yield from self.transform.feed(frames, 0)
             elif self.half:
                 yield frames
             else:

@@ -60,7 +60,9 @@ class Ingress(Operator[Events]):
     def feed(self, chunk: Events, side: int) -> Iterable[Chunk]:
         """Accept a prepared batch."""
         last = chunk.ptr[1:] - 1
-        limit = chunk.ends()[last] if self.overlap else chunk.start[last]
+        limit = chunk.start[last]
+        if self.overlap:
+            limit = limit + 1 if chunk.end is None else chunk.end[last]
         self.bound["bound"][chunk.keys] = limit
         return (chunk,) if len(chunk) else ()
 
