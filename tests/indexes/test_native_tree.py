@@ -20,7 +20,7 @@ FIRST_OVER, FIRST_REACHING, LAST_OVER, LAST_REACHING, FIRST_OVER_FROM, KTH = ran
 AT_LEAST, ABOVE, AT_MOST, BELOW, FIRST, LAST, ALL, CHECK, TAKE, CLEAR, FIRST_MAX, FIRST_MAX_FROM = range(
     13, 25
 )
-SETTLE, DESCENTS = 25, 26
+SETTLE, DESCENTS, ERRORS = 25, 26, 27
 
 Key = Any
 Draw = Callable[[random.Random], Key]
@@ -370,3 +370,17 @@ def test_a_negative_slice_does_not_disturb_another(build: Build) -> None:
             FIRST_OVER_FROM, (1, INT64_MIN), (0, 0), (0, bound, 0), 0, script.boundary(found, lambda _: None)
         )
     compare(script.operations, build("tree", *SHAPES["pair"])(script.words), script.expected)
+
+
+def test_running_out_of_memory_is_told_and_survived(build: Build) -> None:
+    """Past the limit and its slack an insert is lost, and says so; every call stays safe."""
+    memory, lost, count = 1 << 8, 1 << 9, 200_000
+    run = build("tree", "LIMIT=65536", "ORD_INNER=4", "ORD_LEAF=4")
+    words: list[int] = []
+    for step in range(count):
+        words += [ADD, step * 7919 % count, *[0] * 5, 1, 0, 1, 0, 1, 0]
+    for op in (ERRORS, TOTAL, ALL):
+        words += [op, *[0] * 12]
+    answers = run(words)[6 * count :]
+    assert answers[0] & (memory | lost) == memory | lost
+    assert 0 < answers[7] < count

@@ -125,5 +125,10 @@ VL_INLINE bool COL(refresh)(COL(columns) * c, uint32_t i, const ORD_(rec) * r) {
     return changed;
 }
 
+VL_INLINE void COL(join)(const COL(columns) * c, uint32_t i, ORD_(rec) * into) {
+    ORD_(rec) r = COL(get)(c, i);
+    ORD_(join)(into, &r);
+}
+
 #undef COL
 #undef CAP

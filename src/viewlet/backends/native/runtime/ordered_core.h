@@ -37,6 +37,7 @@
 #endif
 #define ORD_ALL(F) F(int64_t, n, sum) ORD_FIELDS(F)
 
+_Static_assert(ORD_LEAF >= 4 && ORD_LEAF <= 64 && ORD_INNER >= 4 && ORD_INNER <= 64, "nodes have 4 to 64 slots");
 #if ORD_SHIFT && !defined ORD_KEY_INT128 && ORD_KEY_WORDS > 1
 #error "a composite key cannot shift: ORD_SHIFT needs an int64 or int128 key"
 #endif
@@ -178,9 +179,9 @@ typedef struct {
 VL_INLINE uint32_t ORD_(count_below)(const ORD_(key) * keys, uint32_t len, uint32_t cap, ORD_(key) k,
                                      ORD_(offset) offset) {
 #if ORD_SHIFT
-    uint32_t c = 0;
-    for (uint32_t i = 0; i < cap; i++) c += (i < len) & (ORD_PLUS(keys[i], offset) < k);
-    return c;
+    uint64_t c = 0, used = len;
+    for (uint64_t i = 0; i < cap; i++) c += (i < used) & (ORD_PLUS(keys[i], offset) < k);
+    return (uint32_t)c;
 #elif defined ORD_KEY_INT128 || ORD_KEY_WORDS > 1
     (void)cap, (void)offset;
     const ORD_(key) *p = keys;

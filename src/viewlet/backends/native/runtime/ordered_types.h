@@ -83,9 +83,8 @@ VL_INLINE double ord_times_f64(double a, int64_t n) { return a * (double)n; }
  * For int64 all slots are read under a mask: a fixed trip count becomes a few vector instructions. */
 
 VL_INLINE int64_t ord_fold_sum_i64(const int64_t *v, uint32_t from, uint32_t to, uint32_t cap) {
-    uint64_t s = 0;
-    uint32_t width = to - from;
-    for (uint32_t j = 0; j < cap; j++) s += j - from < width ? (uint64_t)v[j] : 0;
+    uint64_t s = 0, first = from, width = to - from;
+    for (uint64_t j = 0; j < cap; j++) s += j - first < width ? (uint64_t)v[j] : 0;
     return (int64_t)s;
 }
 VL_INLINE ord_i128 ord_fold_sum_i128(const ord_i128 *v, uint32_t from, uint32_t to, uint32_t cap) {
@@ -102,9 +101,9 @@ VL_INLINE double ord_fold_sum_f64(const double *v, uint32_t from, uint32_t to, u
 }
 VL_INLINE int64_t ord_fold_max_i64(const int64_t *v, uint32_t from, uint32_t to, uint32_t cap) {
     int64_t m = INT64_MIN;
-    uint32_t width = to - from;
-    for (uint32_t j = 0; j < cap; j++) {
-        int64_t x = j - from < width ? v[j] : INT64_MIN;
+    uint64_t first = from, width = to - from;
+    for (uint64_t j = 0; j < cap; j++) {
+        int64_t x = j - first < width ? v[j] : INT64_MIN;
         m = x > m ? x : m;
     }
     return m;
@@ -125,8 +124,8 @@ VL_INLINE double ord_fold_max_f64(const double *v, uint32_t from, uint32_t to, u
 #define ORD_FOLD_max(v, from, to, cap) ORD_BY_TYPE((v)[0], ord_fold_max)((v), (from), (to), (cap))
 
 /* v[j] += d for every j >= i: one update of a column of running sums. */
-VL_INLINE void ord_ramp_i64(int64_t *v, uint32_t i, int64_t d, uint32_t cap) {
-    for (uint32_t j = 0; j < cap; j++) v[j] = (int64_t)((uint64_t)v[j] + (j >= i ? (uint64_t)d : 0));
+VL_INLINE void ord_ramp_i64(int64_t *v, uint64_t i, int64_t d, uint32_t cap) {
+    for (uint64_t j = 0; j < cap; j++) v[j] = (int64_t)((uint64_t)v[j] + (j >= i ? (uint64_t)d : 0));
 }
 VL_INLINE void ord_ramp_i128(ord_i128 *v, uint32_t i, ord_i128 d, uint32_t cap) {
     for (uint32_t j = i; j < cap; j++) v[j] = ord_plus_i128(v[j], d);

@@ -80,15 +80,22 @@ VL_COLD void ORD_(shift_crossing)(vl_arena *a, ORD_NAME *t, ORD_(key) pred, ORD_
     vl_free(a, &t->account, scratch, m * sizeof(ORD_(pair)));
 }
 
+VL_INLINE ORD_(key) ORD_(greatest_key)(const vl_arena *a, const ORD_NAME *t) {
+    vl_ref r = t->root;
+    ORD_(key) offset = t->base;
+    for (uint32_t l = t->height; l > 0; l--) {
+        const ORD_(inner) *x = vl_at(a, r);
+        offset = ORD_PLUS(offset, x->offset[x->len - 1]);
+        r = x->child[x->len - 1];
+    }
+    const ORD_(leaf) *x = vl_at(a, r);
+    return ORD_PLUS(x->keys[x->len - 1], offset);
+}
+
 /* Moves the record at the path p and all after it by d. */
 VL_INLINE void ORD_(shift_at)(vl_arena *a, ORD_NAME *t, ORD_(path) * p, ORD_(key) d) {
-    ORD_(path) q;
-    ORD_(key) least = ORD_(path_key)(p), extreme = least, landing;
-    if (d > 0) {
-        ORD_(last)(a, t, &q);
-        extreme = ORD_(path_key)(&q);
-    }
-    if (__builtin_add_overflow(extreme, d, &landing)) {
+    ORD_(key) least = ORD_(path_key)(p), landing;
+    if (__builtin_add_overflow(d > 0 ? ORD_(greatest_key)(a, t) : least, d, &landing)) {
         a->errors |= VL_E_INTEGER | VL_E_LOST;
         return;
     }
@@ -97,7 +104,7 @@ VL_INLINE void ORD_(shift_at)(vl_arena *a, ORD_NAME *t, ORD_(path) * p, ORD_(key
     if (p->slot > 0) {
         pred = ORD_TRUE(p->leaf->keys[p->slot - 1], p->offset);
     } else {
-        q = *p;
+        ORD_(path) q = *p;
         if (!ORD_(previous)(a, t, &q)) {
             t->base = ORD_PLUS(t->base, d); /* everything moves */
             t->shape++;
