@@ -483,8 +483,8 @@ def pagerank(report: Report, nodes: int, edges: int) -> None:
             rows.append([make.__name__, *one_pagerank(graph, tol, rng)])
     report.table(
         f"PageRank, {nodes:,} nodes, {edges:,} edges, one edge added",
-        "The rival is power iteration on a SciPy sparse matrix: 'cold' and 'warm' (from the ranks before) stop "
-        "at the L1 error that the maintained ranks have after 30 single edges, which they are told at no cost; "
+        "The rival is power iteration on a SciPy matrix: 'cold' and 'warm' (from the ranks before) stop "
+        "at the L1 error of the maintained ranks after 30 single edges, which they are told at no cost; "
         "'sure' starts cold and stops when it can guarantee the same bound on every rank. 'web' links mostly "
         "within sites, 'scattered' has no locality. Times in ms of CPU; push: median and maximum of 30.",
         [

@@ -25,18 +25,19 @@ from viewlet.linalg.nodes import (
     Transpose,
     Window,
     Zeros,
+    postorder,
 )
 from viewlet.linalg.program import Program
 
 
-def compile_reevaluation(program: Program, changed: Iterable[str]) -> Code:
-    """Recompute the statements that depend on the ``changed`` inputs, and only those."""
+def compile_reevaluation(program: Program, changed: Iterable[str] | None = None) -> Code:
+    """Recompute the statements that depend on the ``changed`` inputs, or all statements."""
     builder = Builder(dict(program.shapes))
     lowering = _Lowering(builder)
-    stale = set(changed)
+    stale = set(changed or ())
     effects = []
     for statement in program.statements:
-        if stale.isdisjoint(_reads(statement.expr)):
+        if changed is not None and stale.isdisjoint(_reads(statement.expr)):
             continue
         stale.add(statement.name)
         name = lowering.form(statement.expr, statement.name)
@@ -46,8 +47,6 @@ def compile_reevaluation(program: Program, changed: Iterable[str]) -> Code:
 
 
 def _reads(expr: Expr) -> set[str]:
-    from viewlet.linalg.nodes import postorder
-
     return {node.name for node in postorder(expr) if isinstance(node, Input | Ref)}
 
 

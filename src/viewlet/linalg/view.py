@@ -348,8 +348,7 @@ class MatrixView:
 
     def recompute(self) -> None:
         """Evaluate every statement, and note the error that evaluation itself attains."""
-        every = compile_reevaluation(self.program, {*self.program.inputs, *self.program.shapes})
-        self._recompute(Plan("reevaluate", None, every, {}))
+        self._recompute(Plan("reevaluate", None, compile_reevaluation(self.program), {}))
         if not self.arrays.exact:
             self.health.attainable = self.error()
 
