@@ -122,7 +122,7 @@ def _star(node: exp.Expr, scope: Scope) -> list[Item]:
         raise unsupported(node, "* REPLACE or RENAME", "list the columns")
     dropped = {column.name.lower() for column in star.args.get("except_") or ()}
     columns = scope.star(qualifier)
-    if not columns:
+    if not columns and not any(source.others for source in scope.sources):
         known = ", ".join(source.alias for source in scope.sources) or "none"
         raise invalid(node, f"{node.sql()} has no columns; the tables in FROM are {known}")
     return [Item(name, scalar, node) for name, scalar in columns if name not in dropped]
