@@ -102,7 +102,7 @@ def test_windows_stand_at_the_time_of_their_last_sample():
 
 @pytest.mark.parametrize(("taper", "size", "hop"), [("hann", 16, 8), ("hann", 32, 8), ("boxcar", 12, 4)])
 def test_overlap_add_reconstructs_where_windows_sum_to_a_constant(taper, size, hop):
-    """Constant overlap-add: the taper's copies sum to a constant, and so the signal comes back, ends included."""
+    """The taper's shifted copies sum to a constant, so the signal comes back, ends included."""
     constant = dsp.get_window(taper, size).reshape(-1, hop).sum(0)[0]
     query = GRID.window(size, hop, taper=taper).rfft().irfft().overlap_add()
     result = query.run(TABLE)
@@ -168,7 +168,7 @@ def test_duplicates(keep, expected):
     table = pa.table({"k": [0, 0, 0], "t": [0, 0, 10], "v": [1.0, 2.0, 5.0]})
     result = SOURCE.sample(5, interpolate="linear", duplicates=keep).run(table)
     np.testing.assert_allclose(result["v"], [expected, (expected + 5) / 2, 5.0])
-    with pytest.raises(vs.OverlapError, match="key 0.*at 0"):
+    with pytest.raises(vs.OverlapError, match=r"key 0.*at 0"):
         SOURCE.sample(5).run(table)
 
 

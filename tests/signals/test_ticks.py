@@ -115,7 +115,7 @@ def test_sampling_takes_the_active_event(table):
 def test_products_of_irregular_signals(table):
     step = EVENTS.until_next().signal("v")
     product = step * EVENTS.shift(4).until_next().signal("v")
-    got = {k: v for k, v in snapshots(product.run(table), "v").items()}
+    got = snapshots(product.run(table), "v")
     plain = snapshots(step.run(table), "v")
     want = {(k, t): v * plain[k, t - 4] for (k, t), v in plain.items() if (k, t - 4) in plain}
     assert got == want

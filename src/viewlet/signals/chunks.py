@@ -193,6 +193,7 @@ class PerKey:
 
     def __init__(self, **fields: tuple[tuple[int, ...], Any, Any]) -> None:
         self.fields = fields
+        self.zero: Any = 0  # the missing sample, where samples are Python objects
         self.size = 0
         self.arrays = {name: np.full((0, *tail), fill, dtype) for name, (tail, dtype, fill) in fields.items()}
 
@@ -205,7 +206,11 @@ class PerKey:
             return
         capacity = max(size, self.size * 3 // 2) if self.size else size
         for name, (tail, dtype, fill) in self.fields.items():
-            grown = np.full((capacity, *tail), fill, dtype) if fill else np.zeros((capacity, *tail), dtype)
+            grown = np.zeros((capacity, *tail), dtype)
+            if np.dtype(dtype) == np.dtype(object):
+                grown[...] = self.zero
+            elif fill:
+                grown[...] = fill
             grown[: self.size] = self.arrays[name]
             self.arrays[name] = grown
         self.size = capacity

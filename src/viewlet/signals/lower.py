@@ -30,6 +30,8 @@ def lower(root: Node, spaces: KeySpaces, clock: str) -> Program:
     program = Program()
     lenient = any(isinstance(node, nodes.Deduplicate) for node in walk(root))
     tracked = {id(node.input) for node in walk(root) if isinstance(node, nodes.FrameUpdate)}
+    payloads = [n.payload for n in walk(root) if isinstance(n, nodes.Source) and n.payload is not None]
+    zero = payloads[0].zero if payloads else 0
     done: dict[int, int] = {}
 
     def place(node: Node) -> int:
@@ -38,6 +40,7 @@ def lower(root: Node, spaces: KeySpaces, clock: str) -> Program:
         fused = _fused_window(node)
         upstream = [place(child) for child in (inputs(fused) if fused else inputs(node))]
         operator = _operator(node, fused, spaces, clock, lenient, id(node) in tracked)
+        operator.zero = zero
         number = len(program.operators)
         program.operators.append(operator)
         program.consumers.append([])

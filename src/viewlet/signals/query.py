@@ -113,8 +113,8 @@ class Stream(Runnable):
     def hopping(self, size: Duration, hop: Duration, offset: Duration = 0) -> Stream:
         """Lifetimes such that at each grid point exactly the events of the last ``size`` are active."""
         ticks, clock = self._positive(size, "a window size")
-        step, _ = self._positive(hop, "a hop")
-        return self._stream(nodes.Hopping(self._events(), ticks, step, self._ticks(offset)[0]), clock)
+        step, _ = self._positive(hop, "a hop", clock)
+        return self._stream(nodes.Hopping(self._events(), ticks, step, self._ticks(offset, clock)[0]), clock)
 
     def tumbling(self, size: Duration, offset: Duration = 0) -> Stream:
         """Hopping windows that do not overlap."""
@@ -162,8 +162,9 @@ class Stream(Runnable):
     def _stream(self, node: Node, clock: Clock = None) -> Stream:
         return Stream(node, clock or self.clock, self.key, self.time)
 
-    def _ticks(self, duration: Duration) -> tuple[int, Clock]:
-        """A duration in this query's clock, and the clock it implies."""
+    def _ticks(self, duration: Duration, clock: Clock = None) -> tuple[int, Clock]:
+        """A duration in this query's clock (or the given one), and the clock it implies."""
+        clock = clock or self.clock
         if isinstance(duration, str):
             ticks, wanted = parse_duration(duration), "ns"
         elif isinstance(duration, int | np.integer) and not isinstance(duration, bool):
@@ -171,16 +172,16 @@ class Stream(Runnable):
         else:
             raise UnitError(f"{duration!r} is no duration; give an integer or a string such as '100ms'")
         if ticks == 0:
-            return 0, self.clock
-        if self.clock not in (None, wanted):
+            return 0, clock
+        if clock not in (None, wanted):
             raise UnitError(
                 f"{duration!r} mixes units: this query's durations so far are "
-                f"{'strings such as 100ms' if self.clock == 'ns' else 'integers in units of the time column'}"
+                f"{'strings such as 100ms' if clock == 'ns' else 'integers in units of the time column'}"
             )
         return ticks, wanted
 
-    def _positive(self, duration: Duration, what: str) -> tuple[int, Clock]:
-        ticks, clock = self._ticks(duration)
+    def _positive(self, duration: Duration, what: str, clock: Clock = None) -> tuple[int, Clock]:
+        ticks, clock = self._ticks(duration, clock)
         if ticks <= 0:
             raise SignalTypeError(f"{what} must be positive, not {duration!r}")
         return ticks, clock
@@ -242,13 +243,13 @@ class Signal(Stream):
         Interpolation answers for the past: an online result comes when the next event of its key does.
         """
         ticks, clock = self._positive(period, "a period")
-        gap = -1 if max_gap is None else self._positive(max_gap, "max_gap")[0]
+        gap = -1 if max_gap is None else self._positive(max_gap, "max_gap", clock)[0]
         policy = _policy(interpolate, gap, constant)
         if self.function is not None and policy.mode != "exact":
             raise SignalTypeError(
                 "a functional signal has a value at every time; sample it without interpolation"
             )
-        beat = self._ticks(offset)[0] % ticks
+        beat = self._ticks(offset, clock)[0] % ticks
         node = self._events()
         if duplicates in ("first", "last"):
             node = nodes.Deduplicate(node, duplicates)

@@ -182,7 +182,7 @@ def fir(runs: Runs, taps: Values, state: PerKey) -> tuple[Values, Ints]:
         gap = min(int(tick - state["last"][key] - 1), size) if state["seen"][key] else size
         history = state["history"][key].copy()
         if gap > 0:
-            zeros = np.zeros_like(history[: min(gap, size - 1)])
+            zeros = np.full_like(history[: min(gap, size - 1)], state.zero)
             history = np.concatenate((history[len(zeros) :], zeros))
             state["filled"][key] = 0
         x = np.concatenate((history, runs.values[low:high]))
@@ -267,12 +267,12 @@ def window(runs: Runs, spec: WindowSpec, state: PerKey, capacity: int) -> tuple[
             state["last"][key] = frontier
         begin = start - spec.hop
         held = max(0, min(spec.size + spec.hop, int(state["last"][key]) - begin + 1))
-        tail = _array([present.get(begin + i) for i in range(held)], runs.values)
+        tail = _array([present.get(begin + i) for i in range(held)], runs.values, state.zero)
         state["carry"][key, :held] = tail
         state["carry_tick"][key], state["carry_n"][key] = begin, held
     table = np.array(rows, np.int64).reshape(-1, 5)
     keys = table[:, 0]
-    flat = _array([sample for row in values for sample in row], runs.values)
+    flat = _array([sample for row in values for sample in row], runs.values, state.zero)
     matrix = flat.reshape(len(rows), spec.back + spec.size, *runs.values.shape[1:])
     old, windows = matrix[:, : spec.back], matrix[:, spec.back :]
     if spec.bins:
@@ -324,10 +324,9 @@ def _merge(old: Any, new: Any, how: str) -> Any:
     return np.maximum(old, new) if how == "max" else np.minimum(old, new)
 
 
-def _array(values: list[Any], like: Values) -> Values:
+def _array(values: list[Any], like: Values, zero: Any = 0) -> Values:
     """Samples as an array of the dtype and channels of ``like``; None is a missing sample, zero."""
     out = np.zeros((len(values), *like.shape[1:]), like.dtype)
     for row, value in enumerate(values):
-        if value is not None:
-            out[row] = value
+        out[row] = zero if value is None else value
     return out

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from viewlet.signals import checkpoint
+from viewlet.signals.chunks import Ints
 from viewlet.signals.clock import read_times
 from viewlet.signals.errors import OrderError
 from viewlet.signals.execute import Executor, require_bound
@@ -30,10 +31,9 @@ class Revisions:
 
     def push(self, ready: pa.Table, late: pa.Table, bound: int) -> pa.Table:
         """Events in order, events late, and up to where events are complete; changes of the result."""
+        ready, late = self._still_open(ready, late)
+        changes = [self._revise(late)] if late.num_rows else []
         source = self.executor.sources[0]
-        changes = []
-        if late.num_rows:
-            changes.append(self._revise(late))
         require_bound(source, ready)
         out = self.executor.feed(source, source.prepare(ready))
         if bound != NEVER:
@@ -44,6 +44,7 @@ class Revisions:
             base.outputs += out
         changes += [_weighted(table, 1) for table in out]
         self._move_base()
+        changes = [table for table in changes if table.num_columns]
         return pa.concat_tables(changes) if changes else pa.table({})
 
     def flush(self, ready: pa.Table | None) -> pa.Table:
@@ -53,10 +54,20 @@ class Revisions:
         changes = [table for table in changes if table.num_columns]
         return pa.concat_tables(changes) if changes else pa.table({})
 
-    def _revise(self, late: pa.Table) -> pa.Table:
+    def _still_open(self, ready: pa.Table, late: pa.Table) -> tuple[pa.Table, pa.Table]:
+        """Events late only within this batch join those in order; nothing was emitted past them yet."""
+        times = self._times(late)
+        merged = pa.concat_tables([ready, late.filter(pa.array(times >= self.bound))])
+        order = np.argsort(self._times(merged), kind="stable")
+        return merged.take(pa.array(order)), late.filter(pa.array(times < self.bound))
+
+    def _times(self, table: pa.Table) -> Ints:
         node, clock = self.executor.sources[0].node, self.executor.clock
-        times = read_times(late.column(node.time).combine_chunks(), node.time, clock, node.unit)
-        earliest = int(times.min())
+        return read_times(table.column(node.time).combine_chunks(), node.time, clock, node.unit)
+
+    def _revise(self, late: pa.Table) -> pa.Table:
+        node = self.executor.sources[0].node
+        earliest = int(self._times(late).min())
         usable = [base for base in self.bases if base.time <= earliest]
         if not usable:
             raise OrderError(
@@ -65,10 +76,7 @@ class Revisions:
             )
         base = usable[-1]
         merged = pa.concat_tables([*base.events, late])
-        order = np.argsort(
-            read_times(merged.column(node.time).combine_chunks(), node.time, clock, node.unit), kind="stable"
-        )
-        merged = merged.take(pa.array(order))
+        merged = merged.take(pa.array(np.argsort(self._times(merged), kind="stable")))
         executor = base.resume(self.query, merged)
         source = executor.sources[0]
         outputs = executor.feed(source, source.prepare(merged))

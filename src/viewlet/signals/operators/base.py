@@ -20,6 +20,7 @@ class Operator(Generic[In]):
     """
 
     carried: ClassVar[tuple[str, ...]] = ()
+    zero: Any = 0  # the missing sample, where samples are Python objects
 
     def feed(self, chunk: In, side: int) -> Iterable[Chunk]:
         """Take a chunk of input ``side``."""

@@ -36,6 +36,7 @@ class FirFilter(Operator[Runs]):
             values = values.astype(np.complex128)
         if self.state is None:
             self.state = filter_state(values, len(self.taps))
+            self.state.zero = self.zero
         reserved(self.state, chunk.keys)
         chunk = Runs(chunk.keys, chunk.first, chunk.ptr, values)
         out, lead = self._filtered(chunk)

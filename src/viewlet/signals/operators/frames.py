@@ -31,6 +31,7 @@ class Windowing(Operator[Runs]):
         """The windows that a chunk completes."""
         if self.state is None:
             self.state = self.spec.state(chunk.values)
+            self.state.zero = self.zero
         reserved(self.state, chunk.keys)
         if len(chunk):
             for part in _blocks(chunk):

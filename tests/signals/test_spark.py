@@ -1,0 +1,85 @@
+"""Spark gives what a local run gives: batch by partitions of whole keys, streams by buckets of keys."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import viewlet.signals as vs
+from signals.laws import assert_same
+
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.xdist_group("spark"),
+    pytest.mark.filterwarnings("ignore"),  # PySpark warns about its own dependencies
+]
+SOURCE = vs.source(key="k", time="t", value="v")
+QUERIES = {
+    "linear": SOURCE.sample(10, interpolate="linear", max_gap=100),
+    "overlap add": SOURCE.sample(10, interpolate="linear").window(8, 4).rfft().irfft().overlap_add(),
+    "where": SOURCE.where("v > 0").sample(5, interpolate="step").fir([0.5, 0.5]),
+}
+
+
+@pytest.fixture(scope="module")
+def spark():
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    from pyspark.sql import SparkSession
+
+    session = (
+        SparkSession.builder.master("local[2]")
+        .config("spark.ui.enabled", "false")
+        .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.sql.execution.arrow.maxRecordsPerBatch", "37")
+        .getOrCreate()
+    )
+    yield session
+    session.stop()
+
+
+@pytest.fixture(scope="module")
+def table():
+    rng = np.random.default_rng(3)
+    return pa.table({"k": rng.integers(0, 5, 300), "t": np.arange(300) * 7, "v": rng.normal(size=300)})
+
+
+@pytest.mark.parametrize("name", QUERIES)
+def test_batch(spark, table, name):
+    frame = spark.createDataFrame(table.to_pandas())
+    assert_same(pa.Table.from_pandas(QUERIES[name].spark(frame).toPandas()), QUERIES[name].run(table))
+
+
+def test_stream(spark, table, tmp_path):
+    """Files arrive one by one; each key's rows come in time order, and states live in the stream."""
+    query = QUERIES["linear"]
+    for number, low in enumerate(range(0, 300, 100)):
+        part = spark.createDataFrame(table.slice(low, 100).to_pandas())
+        part.coalesce(1).write.parquet(str(tmp_path / "in" / f"{number}"))
+    reader = spark.readStream.schema(part.schema).option("maxFilesPerTrigger", 1)
+    stream = query.spark(reader.parquet(str(tmp_path / "in" / "*")), buckets=2)
+    running = (
+        stream.writeStream.format("memory")
+        .queryName("out")
+        .outputMode("append")
+        .option("checkpointLocation", str(tmp_path / "checkpoint"))
+        .trigger(availableNow=True)
+        .start()
+    )
+    running.awaitTermination()
+    assert len(running.recentProgress) >= 3
+    got = pa.Table.from_pandas(spark.table("out").orderBy("t").toPandas())
+    session = query.start()
+    assert_same(got, session.push(table))
+
+
+def test_what_spark_cannot_do_is_refused(spark, table):
+    frame = spark.createDataFrame(table.to_pandas())
+    other = vs.source(key="k", time="t", value="v", name="other").sample(10)
+    with pytest.raises(vs.SignalTypeError, match="one DataFrame"):
+        (SOURCE.sample(10) + other).spark(frame)
+    with pytest.raises(vs.SignalTypeError, match="exchange"):
+        vs.events(key="k", time="t").group("v").spark(frame)
