@@ -25,6 +25,6 @@ MODULES = [
 
 @pytest.mark.parametrize("name", MODULES)
 def test_examples(name: str) -> None:
-    result = doctest.testmod(import_module(f"viewlet.{name}"), optionflags=doctest.ELLIPSIS)
+    result = doctest.testmod(import_module(f"viewlet.{name}"))
     assert result.attempted, f"viewlet.{name} has no example"
     assert not result.failed

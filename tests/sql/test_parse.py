@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from viewlet.core.types import BIGINT, VARCHAR, Column, decimal
-from viewlet.errors import SqlError
+from viewlet.errors import SqlError, UnsupportedError
 from viewlet.sql.catalog import ForeignKey, TableKind
 from viewlet.sql.parse import (
     CreateTable,
@@ -109,3 +109,20 @@ def test_division_and_cast_follow_the_dialect() -> None:
     assert "x:DOUBLE? = a / b" in plan("SELECT a / b AS x FROM r", "spark")
     assert "x:BIGINT? = div(a, b)" in plan("SELECT a / b AS x FROM r", "postgres")
     assert "cast(a as VARCHAR)" in plan("SELECT a::text AS x FROM r", "postgres")
+
+
+def test_what_dialects_spell_alike_but_mean_differently() -> None:
+    from sql.evaluation import catalog_of
+    from viewlet.plan.text import show
+    from viewlet.sql import compile_query
+
+    catalog = catalog_of("CREATE TABLE r (t VARCHAR, e DATE, x DOUBLE)")
+    for item in ("extract(dow FROM e)", "log(x)", "substr(t, -2)"):
+        sql = f"SELECT {item} AS i FROM r"
+        compile_query(sql, catalog)
+        with pytest.raises(UnsupportedError):
+            compile_query(sql, catalog, "postgres")
+    assert "concat(coalesce(t, ''), " in show(
+        compile_query("SELECT concat(t, 'x') AS c FROM r", catalog, "postgres")
+    )
+    assert "concat(t, 'x')" in show(compile_query("SELECT concat(t, 'x') AS c FROM r", catalog))

@@ -47,6 +47,7 @@ PRECEDENCE = {
     **dict.fromkeys(("*", "/", "%"), 6),
 }
 COMPARING = 4
+ABOVE_COMPARISONS = 5
 ATOM = 7
 RESERVED = frozenset({"and", "or", "not", "as", "cast", "distinct"})
 
@@ -60,14 +61,14 @@ USUAL_TYPES: Mapping[str, Type] = {
 EPOCH = datetime(1970, 1, 1)
 
 
-def show(scalar: Scalar) -> str:
-    """The text of a scalar.
+def show(scalar: Scalar, tightness: int = 0) -> str:
+    """The text of a scalar, in parentheses if it binds less tightly than asked (see ``PRECEDENCE``).
 
     >>> a, b = Var("a"), Var("b")
     >>> show(Call("*", (Call("+", (a, b), BIGINT), Const(2)), BIGINT))
     '(a + b) * 2'
     """
-    return _show(scalar, 0)
+    return _show(scalar, tightness)
 
 
 def _show(scalar: Scalar, tightness: int) -> str:

@@ -130,9 +130,9 @@ def _power(node: exp.Pow, read: Reader) -> Scalar:
 
 
 def _log(node: exp.Log, read: Reader) -> Scalar:
-    """``log(b, x) = ln(x) / ln(b)``; with one argument the natural logarithm."""
+    """``log(b, x) = ln(x) / ln(b)``; with one argument the base is up to the dialect (Spark: ``ln``)."""
     if not node.expression:
-        return call("ln", scalars.real(read(node.this), "log"), type=DOUBLE)
+        raise unsupported(node, "log with one argument", "write ln(x) or log(base, x)")
     base, argument = (
         call("ln", scalars.real(read(part), "log"), type=DOUBLE) for part in (node.this, node.expression)
     )
@@ -144,6 +144,8 @@ def _extreme(op: str) -> Builder:
 
     def build(node: exp.Greatest | exp.Least, read: Reader) -> Scalar:
         arguments = scalars.alike([read(part) for part in (node.this, *node.expressions)], op.upper())
+        if not node.args.get("ignore_nulls"):
+            raise unsupported(node, f"{op.upper()} that is NULL if any argument is", "use CASE")
         kept = [argument for argument in arguments if not is_null(argument)] or [arguments[0]]
         return kept[0] if len(kept) == 1 else call(op, *kept)
 
@@ -151,11 +153,13 @@ def _extreme(op: str) -> Builder:
 
 
 def _concat(node: exp.Concat | exp.DPipe, read: Reader) -> Scalar:
-    """``a || b || c`` is one call."""
+    """``a || b || c`` is one call; in some dialects ``concat(a, b)`` takes NULL for the empty text."""
     parts = [node.this, node.expression] if isinstance(node, exp.DPipe) else node.expressions
     arguments: list[Scalar] = []
     for part in parts:
         inner = scalars.text(read(part))
+        if node.args.get("coalesce"):
+            inner = call("coalesce", inner, Const("", VARCHAR))
         flat = isinstance(part, exp.DPipe) and getattr(inner, "op", "") == "concat"
         arguments.extend(getattr(inner, "args", ()) if flat else (inner,))
     return call("concat", *arguments, type=VARCHAR)

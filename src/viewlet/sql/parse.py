@@ -7,113 +7,46 @@ in an error message is one of the original text. Names are case-insensitive and 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from enum import Enum
-from typing import TypeAlias
-
 import sqlglot
 from sqlglot import exp
-from sqlglot.errors import ParseError, TokenError
+from sqlglot.errors import TokenError
 from sqlglot.tokenizer_core import Token, TokenType
 
-from viewlet.core.types import Column
 from viewlet.errors import SqlError, UnsupportedError
-from viewlet.sql.catalog import ForeignKey, Table, TableKind
-from viewlet.sql.position import invalid, unsupported
-from viewlet.sql.typing import TypeMismatchError, type_of
+from viewlet.sql.catalog import TableKind
+from viewlet.sql.ddl import delete_of, insert_of, table_of
+from viewlet.sql.dialects import read_statement
+from viewlet.sql.statements import (
+    CreateTable,
+    CreateView,
+    Delete,
+    Drop,
+    Explain,
+    Insert,
+    OnConflict,
+    Refresh,
+    RefreshView,
+    Select,
+    Statement,
+)
+
+__all__ = [
+    "CreateTable",
+    "CreateView",
+    "Delete",
+    "Drop",
+    "Explain",
+    "Insert",
+    "OnConflict",
+    "Refresh",
+    "RefreshView",
+    "Select",
+    "Statement",
+    "parse",
+    "parse_query",
+]
 
 MAX_NESTING = 100
-SPARK_FAMILY = ("spark", "spark2", "databricks", "hive")
-
-
-class Refresh(Enum):
-    """How a view is to be kept fresh."""
-
-    AUTO = "AUTO"
-    INCREMENTAL = "INCREMENTAL"
-    INCREMENTAL_STRICT = "INCREMENTAL STRICT"
-    FULL = "FULL"
-
-
-class OnConflict(Enum):
-    """What an insert does with a row whose key exists already."""
-
-    ERROR = "ERROR"
-    REPLACE = "REPLACE"
-    IGNORE = "IGNORE"
-
-
-@dataclass(frozen=True, slots=True)
-class CreateTable:
-    """CREATE [STATIC] TABLE | STREAM [IF NOT EXISTS] name (columns) [ON CONFLICT ERROR | REPLACE | IGNORE]"""
-
-    table: Table
-    if_not_exists: bool = False
-    on_conflict: OnConflict = OnConflict.ERROR
-
-
-@dataclass(frozen=True, slots=True)
-class CreateView:
-    """CREATE [OR REPLACE] MATERIALIZED VIEW [IF NOT EXISTS] name [REFRESH ...] AS query."""
-
-    name: str
-    query: exp.Query
-    text: str
-    refresh: Refresh = Refresh.AUTO
-    or_replace: bool = False
-    if_not_exists: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Drop:
-    """DROP [STATIC] TABLE | STREAM | [MATERIALIZED] VIEW [IF EXISTS] name."""
-
-    name: str
-    kind: TableKind
-    if_exists: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class RefreshView:
-    """REFRESH MATERIALIZED VIEW name."""
-
-    name: str
-
-
-@dataclass(frozen=True, slots=True)
-class Explain:
-    """EXPLAIN query, or EXPLAIN name of a view."""
-
-    target: exp.Query | str
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class Select:
-    """A query."""
-
-    query: exp.Query
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class Insert:
-    """INSERT INTO table [(columns)] VALUES (literals), ...: the rows as written."""
-
-    table: str
-    columns: tuple[str, ...]
-    rows: tuple[tuple[exp.Expr, ...], ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Delete:
-    """DELETE FROM table [WHERE condition]."""
-
-    table: str
-    where: exp.Expr | None
-
-
-Statement: TypeAlias = CreateTable | CreateView | Drop | RefreshView | Explain | Select | Insert | Delete
 
 
 def parse(text: str, dialect: str = "spark") -> tuple[Statement, ...]:
@@ -239,10 +172,10 @@ class _Reader:
         header = list(self._padding(self.tokens[self.index].start))
         for place, word in ((self.tokens[0].start, "CREATE"), (kind_word.start, "TABLE")):
             header[place : place + len(word)] = word
-        create = _sqlglot("".join(header) + self._rest_text(), self.dialect)
+        create = read_statement("".join(header) + self._rest_text(), self.dialect)
         if not isinstance(create, exp.Create) or not isinstance(create.this, exp.Schema):
             raise SqlError(f"CREATE TABLE needs a name and a list of columns{self._here()}")
-        return CreateTable(_table(create.this, kind), exists, conflict)
+        return CreateTable(table_of(create.this, kind), exists, conflict)
 
     def _take_conflict(self) -> OnConflict:
         """Remove a final ``ON CONFLICT ...`` from the tokens."""
@@ -281,14 +214,14 @@ class _Reader:
         return Explain(rest._rest_as_query(), text)
 
     def _sqlglot_statement(self) -> Statement:
-        node = _sqlglot(self._rest_in_place(), self.dialect)
+        node = read_statement(self._rest_in_place(), self.dialect)
         match node:
             case exp.Query():
                 return Select(node, self._rest_text())
             case exp.Insert():
-                return _insert(node)
+                return insert_of(node)
             case exp.Delete():
-                return _delete(node)
+                return delete_of(node)
             case _:
                 what = self.tokens[0].text.upper()
                 raise UnsupportedError(
@@ -298,7 +231,7 @@ class _Reader:
     def _rest_as_query(self) -> exp.Query:
         if self.index == len(self.tokens):
             raise SqlError(f"a query must follow{self._here()}")
-        node = _sqlglot(self._rest_in_place(), self.dialect)
+        node = read_statement(self._rest_in_place(), self.dialect)
         if not isinstance(node, exp.Query):
             raise SqlError(f"a query must follow, found {self._peek()!r}{self._here()}")
         return node
@@ -368,139 +301,3 @@ DROP_WORDS = {
     ("VIEW",): TableKind.VIEW,
 }
 STATEMENTS = "there are CREATE, DROP, REFRESH, EXPLAIN, SELECT, INSERT and DELETE"
-
-
-def _sqlglot(text: str, dialect: str) -> exp.Expr:
-    """sqlglot's tree of one statement."""
-    try:
-        node = sqlglot.parse_one(text, read=dialect)
-    except ParseError as error:
-        first = error.errors[0] if error.errors else {}
-        what = str(first.get("description") or error).rstrip(".")
-        place = f" at line {first['line']}, column {first['col']}" if first.get("line") else ""
-        near = f" near {first['highlight']!r}" if first.get("highlight") else ""
-        raise SqlError(f"syntax error{place}{near}: {what}") from None
-    except ValueError as error:
-        raise SqlError(f"syntax error: {error}") from None
-    return _ansi(node) if dialect.lower() in SPARK_FAMILY else node
-
-
-def _ansi(node: exp.Expr) -> exp.Expr:
-    """Spark's ANSI mode: CAST raises instead of giving NULL, and so does division by zero.
-
-    sqlglot reads Spark SQL as in the older mode, where CAST is TRY_CAST and x / 0 is NULL.
-    """
-
-    def strict(part: exp.Expr) -> exp.Expr:
-        if isinstance(part, exp.TryCast) and not part.args.get("safe"):
-            return exp.Cast(this=part.this, to=part.args["to"])
-        if isinstance(part, exp.Div):
-            part.set("safe", False)
-        return part
-
-    return node.transform(strict, copy=False)
-
-
-def _table(schema: exp.Schema, kind: TableKind) -> Table:
-    """The table that a CREATE statement describes."""
-    name = _table_name(schema.this)
-    columns: list[Column] = []
-    key: list[tuple[str, ...]] = []
-    references: list[ForeignKey] = []
-    for item in schema.expressions:
-        match item:
-            case exp.ColumnDef():
-                columns.append(_column(item, key, references))
-            case exp.PrimaryKey():
-                key.append(tuple(part.name.lower() for part in item.expressions))
-            case exp.ForeignKey():
-                own = tuple(part.name.lower() for part in item.expressions)
-                references.append(_foreign_key(own, item.args["reference"]))
-            case exp.Identifier():
-                raise invalid(item, f"column {item.name!r} has no type")
-            case _:
-                what = type(item).__name__
-                raise unsupported(item, f"{what} in CREATE TABLE", "there are PRIMARY KEY and FOREIGN KEY")
-    return _checked(schema, name, columns, kind, key, references)
-
-
-def _checked(
-    schema: exp.Schema,
-    name: str,
-    columns: list[Column],
-    kind: TableKind,
-    keys: list[tuple[str, ...]],
-    references: list[ForeignKey],
-) -> Table:
-    """The table, after checking that its columns are distinct and its keys name them."""
-    names = [column.name for column in columns]
-    if repeated := sorted({column for column in names if names.count(column) > 1}):
-        raise invalid(schema, f"table {name!r} has column {repeated[0]!r} twice")
-    if len(keys) > 1:
-        raise invalid(schema, f"table {name!r} has two primary keys")
-    key = keys[0] if keys else ()
-    for column in (*key, *(column for reference in references for column in reference.columns)):
-        if column not in names:
-            raise invalid(
-                schema, f"table {name!r} has no column {column!r} for a key; it has {', '.join(names)}"
-            )
-    not_null = tuple(Column(c.name, c.type, c.nullable and c.name not in key) for c in columns)
-    return Table(name, not_null, kind, key, tuple(references))
-
-
-def _column(item: exp.ColumnDef, key: list[tuple[str, ...]], references: list[ForeignKey]) -> Column:
-    """A column; keys written beside it are added to the lists."""
-    name, nullable = item.name.lower(), True
-    if item.kind is None:
-        raise invalid(item, f"column {name!r} has no type")
-    for constraint in item.args.get("constraints") or ():
-        match constraint.kind:
-            case exp.NotNullColumnConstraint():
-                nullable = bool(constraint.kind.args.get("allow_null"))
-            case exp.PrimaryKeyColumnConstraint():
-                key.append((name,))
-            case exp.Reference():
-                references.append(_foreign_key((name,), constraint.kind))
-            case exp.CommentColumnConstraint():
-                continue
-            case other:
-                raise unsupported(
-                    item, f"the constraint {other.sql()}", "there are NOT NULL, PRIMARY KEY, REFERENCES"
-                )
-    try:
-        return Column(name, type_of(item.kind), nullable)
-    except TypeMismatchError as error:
-        raise invalid(item, f"column {name!r}: {error}") from None
-
-
-def _foreign_key(columns: tuple[str, ...], reference: exp.Reference) -> ForeignKey:
-    """REFERENCES target [(columns)]; without columns the target's are named alike."""
-    target = reference.this
-    if isinstance(target, exp.Schema):
-        return ForeignKey(
-            columns, _table_name(target.this), tuple(part.name.lower() for part in target.expressions)
-        )
-    return ForeignKey(columns, _table_name(target), columns)
-
-
-def _table_name(node: exp.Expr) -> str:
-    if node.args.get("db"):
-        raise unsupported(node, f"the qualified table name {node.sql()!r}", "tables have simple names")
-    return node.name.lower()
-
-
-def _insert(node: exp.Insert) -> Insert:
-    target, values = node.this, node.expression
-    if not isinstance(values, exp.Values) or node.args.get("overwrite") or node.args.get("conflict"):
-        raise unsupported(node, "INSERT of anything but VALUES", "insert rows through the Python interface")
-    schema = target if isinstance(target, exp.Schema) else None
-    columns = tuple(part.name.lower() for part in schema.expressions) if schema else ()
-    rows = tuple(
-        tuple(row.expressions if isinstance(row, exp.Tuple) else [row]) for row in values.expressions
-    )
-    return Insert(_table_name(schema.this if schema else target), columns, rows)
-
-
-def _delete(node: exp.Delete) -> Delete:
-    where = node.args.get("where")
-    return Delete(_table_name(node.this), where.this if where else None)

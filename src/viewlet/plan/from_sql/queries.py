@@ -29,8 +29,12 @@ def resolve(query: exp.Query, catalog: Catalog) -> Query:
     >>> from viewlet.sql.catalog import Table
     >>> from viewlet.sql.parse import parse_query
     >>> r = Catalog([Table("r", (Column("a", BIGINT), Column("b", BIGINT)))])
-    >>> resolve(parse_query("SELECT a FROM r"), r).plan.input
-    Scan(table='r', binds=(('a', Var(name='a', ...)),))
+    >>> from viewlet.plan.text import show
+    >>> print(show(resolve(parse_query("SELECT a FROM r WHERE b > 1"), r)))
+    query a
+      project a
+        filter b > 1i
+          scan r(a:BIGINT?, b:BIGINT?)
     """
     context = Context(catalog, Names(), _mentioned(query), _query, {})
     try:

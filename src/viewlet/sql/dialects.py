@@ -1,0 +1,57 @@
+"""One statement in some dialect to a tree that means what it says in Spark's ANSI mode."""
+
+from __future__ import annotations
+
+import sqlglot
+from sqlglot import exp
+from sqlglot.errors import ParseError
+
+from viewlet.errors import SqlError
+from viewlet.sql.position import unsupported
+
+SPARK_FAMILY = ("spark", "spark2", "databricks", "hive")
+
+
+def read_statement(text: str, dialect: str) -> exp.Expr:
+    """sqlglot's tree of one statement, in which only what means the same in Spark is left."""
+    try:
+        node = sqlglot.parse_one(text, read=dialect)
+    except ParseError as error:
+        first = error.errors[0] if error.errors else {}
+        what = str(first.get("description") or error).rstrip(".")
+        place = f" at line {first['line']}, column {first['col']}" if first.get("line") else ""
+        near = f" near {first['highlight']!r}" if first.get("highlight") else ""
+        raise SqlError(f"syntax error{place}{near}: {what}") from None
+    except ValueError as error:
+        raise SqlError(f"syntax error: {error}") from None
+    if dialect.lower() in SPARK_FAMILY:
+        return _ansi(node)
+    for part in node.walk():
+        _refuse_other_meaning(part)
+    return node
+
+
+def _ansi(node: exp.Expr) -> exp.Expr:
+    """Spark's ANSI mode: CAST raises instead of giving NULL, and so does division by zero.
+
+    sqlglot reads Spark SQL as in the older mode, where CAST is TRY_CAST and x / 0 is NULL.
+    """
+
+    def strict(part: exp.Expr) -> exp.Expr:
+        if isinstance(part, exp.TryCast) and not part.args.get("safe"):
+            return exp.Cast(this=part.this, to=part.args["to"])
+        if isinstance(part, exp.Div):
+            part.set("safe", False)
+        return part
+
+    return node.transform(strict, copy=False)
+
+
+def _refuse_other_meaning(part: exp.Expr) -> None:
+    """Refuse what other dialects spell alike but mean differently, where the tree does not say which."""
+    if isinstance(part, exp.DayOfWeek) or (
+        isinstance(part, exp.Extract) and part.name.upper() in ("DOW", "DAYOFWEEK", "ISODOW")
+    ):
+        raise unsupported(part, "the day of the week outside the Spark dialect", "dialects count it apart")
+    if isinstance(part, exp.Substring) and isinstance(part.args.get("start"), exp.Neg):
+        raise unsupported(part, "SUBSTRING from the end outside the Spark dialect", "use right(text, n)")

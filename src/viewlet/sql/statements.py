@@ -1,0 +1,101 @@
+"""The statements there are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import TypeAlias
+
+from sqlglot import exp
+
+from viewlet.sql.catalog import Table, TableKind
+
+
+class Refresh(Enum):
+    """How a view is to be kept fresh."""
+
+    AUTO = "AUTO"
+    INCREMENTAL = "INCREMENTAL"
+    INCREMENTAL_STRICT = "INCREMENTAL STRICT"
+    FULL = "FULL"
+
+
+class OnConflict(Enum):
+    """What an insert does with a row whose key exists already."""
+
+    ERROR = "ERROR"
+    REPLACE = "REPLACE"
+    IGNORE = "IGNORE"
+
+
+@dataclass(frozen=True, slots=True)
+class CreateTable:
+    """CREATE [STATIC] TABLE | STREAM [IF NOT EXISTS] name (columns) [ON CONFLICT ERROR | REPLACE | IGNORE]"""
+
+    table: Table
+    if_not_exists: bool = False
+    on_conflict: OnConflict = OnConflict.ERROR
+
+
+@dataclass(frozen=True, slots=True)
+class CreateView:
+    """CREATE [OR REPLACE] MATERIALIZED VIEW [IF NOT EXISTS] name [REFRESH ...] AS query."""
+
+    name: str
+    query: exp.Query
+    text: str
+    refresh: Refresh = Refresh.AUTO
+    or_replace: bool = False
+    if_not_exists: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Drop:
+    """DROP [STATIC] TABLE | STREAM | [MATERIALIZED] VIEW [IF EXISTS] name."""
+
+    name: str
+    kind: TableKind
+    if_exists: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RefreshView:
+    """REFRESH MATERIALIZED VIEW name."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Explain:
+    """EXPLAIN query, or EXPLAIN name of a view."""
+
+    target: exp.Query | str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Select:
+    """A query."""
+
+    query: exp.Query
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Insert:
+    """INSERT INTO table [(columns)] VALUES (literals), ...: the rows as written."""
+
+    table: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[exp.Expr, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Delete:
+    """DELETE FROM table [WHERE condition]."""
+
+    table: str
+    where: exp.Expr | None
+
+
+Statement: TypeAlias = CreateTable | CreateView | Drop | RefreshView | Explain | Select | Insert | Delete
