@@ -20,7 +20,11 @@ int main(void) {
         case 1: give_word(range_remove(&arena, t, low)); break;
         case 2: range_add_range(&arena, t, low, high, (VALUE)x); break;
         case 3: range_raise_range(&arena, t, low, high, (VALUE)x); break;
-        case 4: give_word(range_get(&arena, t, low, &sum, &peak)); give_wide((ord_i128)sum); give_wide((ord_i128)peak); break;
+        case 4:
+            give_word(range_get(&arena, t, low, &sum, &peak));
+            give_wide((ord_i128)sum);
+            give_wide((ord_i128)peak);
+            break;
         case 5: {
             bool found = range_read_range(&arena, t, low, high, &sum, &peak);
             give_word(found);

@@ -9,7 +9,8 @@
 #define FEN_BY_FIELD(x) ORD_PASTE(FEN_(x), FEN_SEEK)
 #define FEN_SEEK_T __typeof__(((FEN_(rec) *)0)->FEN_SEEK)
 
-VL_INLINE bool FEN_BY_FIELD(seek)(const vl_arena *a, const FEN_NAME *f, FEN_SEEK_T bound, bool strict, FEN_(hit) * hit) {
+VL_INLINE bool FEN_BY_FIELD(seek)(const vl_arena *a, const FEN_NAME *f, FEN_SEEK_T bound, bool strict,
+                                  FEN_(hit) * hit) {
     uint64_t slot = 0;
     memset(&hit->before, 0, sizeof hit->before);
     if (!f->capacity) return false;

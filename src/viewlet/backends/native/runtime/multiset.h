@@ -192,7 +192,8 @@ VL_FUNCTION bool MULTI_(greatest)(const vl_arena *a, const MULTI_NAME *m, MULTI_
     return true;
 }
 /* The nearest value above (below) k: repeated from the least (greatest) it walks bottom-k (top-k). */
-VL_FUNCTION bool MULTI_(above)(const vl_arena *a, const MULTI_NAME *m, MULTI_(key) k, MULTI_(key) * out, int64_t *count) {
+VL_FUNCTION bool MULTI_(above)(const vl_arena *a, const MULTI_NAME *m, MULTI_(key) k, MULTI_(key) * out,
+                               int64_t *count) {
     if (m->capacity == MULTI_(is_tree)) {
         ORD_(path) p;
         return MULTI_(tell)(ORD_(above)(a, &m->as.tree, k, &p), &p, out, count);
@@ -205,7 +206,8 @@ VL_FUNCTION bool MULTI_(above)(const vl_arena *a, const MULTI_NAME *m, MULTI_(ke
     *count = MULTI_(counts)(a, m)[i];
     return true;
 }
-VL_FUNCTION bool MULTI_(below)(const vl_arena *a, const MULTI_NAME *m, MULTI_(key) k, MULTI_(key) * out, int64_t *count) {
+VL_FUNCTION bool MULTI_(below)(const vl_arena *a, const MULTI_NAME *m, MULTI_(key) k, MULTI_(key) * out,
+                               int64_t *count) {
     if (m->capacity == MULTI_(is_tree)) {
         ORD_(path) p;
         return MULTI_(tell)(ORD_(below)(a, &m->as.tree, k, &p), &p, out, count);

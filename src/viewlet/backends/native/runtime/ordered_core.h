@@ -178,24 +178,22 @@ typedef struct {
 
 VL_INLINE uint32_t ORD_(count_below)(const ORD_(key) * keys, uint32_t len, uint32_t cap, ORD_(key) k,
                                      ORD_(offset) offset) {
-#if ORD_SHIFT
-    uint64_t c = 0, used = len;
-    for (uint64_t i = 0; i < cap; i++) c += (i < used) & (ORD_PLUS(keys[i], offset) < k);
-    return (uint32_t)c;
-#elif defined ORD_KEY_INT128 || ORD_KEY_WORDS > 1
+#if defined ORD_KEY_INT128 || ORD_KEY_WORDS > 1
     (void)cap, (void)offset;
     const ORD_(key) *p = keys;
     while (len > 0) {
         uint32_t half = (len + 1) / 2;
-        p += ORD_LESS(p[half - 1], k) ? half : 0;
+        p += ORD_LESS(ORD_TRUE(p[half - 1], offset), k) ? half : 0;
         len -= half;
     }
     return (uint32_t)(p - keys);
 #else
-    (void)len, (void)offset;
-    uint64_t c = 0;
-    for (uint32_t i = 0; i < cap; i++) c += keys[i] < k;
-    return (uint32_t)c;
+    uint64_t mask = ord_mask_below(keys, cap, offset, k);
+#if ORD_SHIFT
+    mask &= len ? ~UINT64_C(0) >> (64 - len) : 0; /* relative padding is not the greatest key */
+#endif
+    (void)len;
+    return (uint32_t)__builtin_popcountll(mask);
 #endif
 }
 
