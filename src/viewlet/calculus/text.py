@@ -24,7 +24,7 @@ from viewlet.calculus.nodes import (
     Value,
 )
 from viewlet.core.scalar import Const, Var
-from viewlet.core.text import show
+from viewlet.core.text import ABOVE_COMPARISONS, show
 
 
 def show_query(query: Query) -> str:
@@ -52,7 +52,7 @@ def show_factor(factor: Factor) -> str:
         case Cond(scalar):
             return f"{{{show(scalar)}}}"
         case Value(scalar):
-            return f"<{show(scalar)}>"
+            return f"<{show(scalar, ABOVE_COMPARISONS)}>"
         case Let(var, scalar):
             return f"({var.name} := {show(scalar)})"
         case Lift(var, keys, query):
