@@ -1,0 +1,360 @@
+"""A loop program as one C source: records, state, triggers, views, and the description of it all.
+
+No name and no text of a user enters the source: things are numbered, and string constants are bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from viewlet.backends.native.forms import CValue, Form, Writer, cell_kind, field_form, form_of
+from viewlet.backends.native.operations import Operations
+from viewlet.backends.native.scalars import MEMO_BIAS, HostFunction, Registry
+from viewlet.backends.native.storage import CRecord, name_records, write_record
+from viewlet.core.node import walk
+from viewlet.core.scalar import Var
+from viewlet.core.types import Kind, Type
+from viewlet.loops.nodes import Add, Block, LoopProgram, TableLoops, ViewLoops, blocks, operations
+from viewlet.loops.ranges import type_interval
+
+WEIGHT_LIMITS = (-(1 << 31), (1 << 31) - 1)
+"""A row that comes or goes more often than this at once is refused at the boundary."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """C text, the order of what it numbers, and the functions that its host must know."""
+
+    text: str
+    records: tuple[str, ...]
+    tables: tuple[str, ...]
+    views: tuple[str, ...]
+    functions: tuple[HostFunction, ...]
+
+
+def emit(program: LoopProgram) -> Source:
+    """The C source of a program."""
+    records = name_records(program.records)
+    registry = Registry()
+    code = Writer()
+    _write_flush(code, records.values(), {op.record for op in _put_off(program)})
+    for i, table in enumerate(program.tables.values()):
+        _write_table(code, i, table, records, registry)
+    for i, view in enumerate(program.views.values()):
+        _write_view(code, i, view, records, registry)
+    for at in records.values():
+        _write_record_functions(code, at)
+    head = Writer()
+    head.line('#include "program.h"')
+    for at in records.values():
+        write_record(head, at)
+    _write_state(head, records.values(), registry)
+    _write_functions(head, registry)
+    tail = Writer()
+    _write_init(tail, records.values(), registry)
+    _write_description(tail, program, records)
+    text = "\n".join([*head.lines, *code.lines, *tail.lines, ""])
+    return Source(
+        text, tuple(records), tuple(program.tables), tuple(program.views), tuple(registry.functions)
+    )
+
+
+def _put_off(program: LoopProgram) -> Iterable[Add]:
+    return (op for block in blocks(program) for op in operations(block) if isinstance(op, Add) and op.later)
+
+
+def _write_state(out: Writer, records: Iterable[CRecord], registry: Registry) -> None:
+    with out.block("typedef struct"):
+        out.line("vl_strings strings;")
+        for at in records:
+            out.line(f"{at.name}_{'store' if at.record.keys else 'record'} {at.name};")
+        out.line(f"uint32_t constants[{max(len(registry.constants), 1)}];")
+        out.line(f"vl_memo memos[{max(registry.memos, 1)}];")
+    out.lines[-1] += " program_state;"
+
+
+def _prologue(out: Writer) -> None:
+    out.line("vl_arena *const a = &x->arena;")
+    out.line("program_state *const s = x->state;")
+    out.line("(void)a, (void)s;")
+
+
+def _write_functions(out: Writer, registry: Registry) -> None:
+    """Functions of one string that are remembered per id; id 0 stands for NULL."""
+    for i, function in enumerate(registry.functions):
+        if function.memo is None:
+            continue
+        kind = function.scalar.type
+        with out.block(f"static uint32_t f{i}(vl_instance *x, uint32_t id)"):
+            _prologue(out)
+            memo = f"&s->memos[{function.memo}]"
+            out.line(f"uint32_t y = vl_memo_get(a, {memo}, &s->strings, id);")
+            out.line("if (VL_LIKELY(y != VL_UNKNOWN)) return y;")
+            out.line("vl_cell in = {.as = {.text = id}, .null = id == 0}, answer = {0};")
+            out.line(f"const bool done = x->call(x, {i}, &in, &answer);")
+            member = "text" if kind.kind is Kind.VARCHAR else "i"
+            bias = 0 if kind.kind in (Kind.VARCHAR, Kind.BOOLEAN) else MEMO_BIAS
+            out.line(f"y = answer.null ? VL_NULL_ANSWER : (uint32_t)(answer.as.{member} + {bias});")
+            out.line(f"if (done) vl_memo_put(a, {memo}, &s->strings, id, y);")
+            out.line("return y;")
+
+
+def _write_flush(out: Writer, records: Iterable[CRecord], late: set[str]) -> None:
+    """Notes of additions that were put off, one type per record, and the function that does them."""
+    noted = [at for at in records if at.record.name in late]
+    for at in noted:
+        with out.block("typedef struct __attribute__((aligned(16)))"):
+            out.line("uint64_t record;")
+            out.line(f"{at.name}_key key;")
+            for i, field in enumerate(at.record.fields):
+                out.line(f"{field_form(field.type).value} f{i};")
+        out.lines[-1] += f" {at.name}_note;"
+    if not noted:
+        return
+    with out.block("static void flush_later(vl_instance *x)"):
+        _prologue(out)
+        with out.block("for (uint64_t at = 0; at < x->later.used;)"):
+            out.line("const void *note = x->later.bytes + at;")
+            with out.block("switch (*(const uint64_t *)note)"):
+                for at in noted:
+                    with out.block(f"case {at.name[1:]}:"):
+                        out.line(f"const {at.name}_note *n = note;")
+                        out.line(f"at += sizeof({at.name}_note);")
+                        _write_into(out, at, "n->key", [f"n->f{i}" for i in range(len(at.record.fields))])
+                        out.line("break;")
+        out.line("x->later.used = 0;")
+
+
+def _write_into(out: Writer, at: CRecord, key: str, amounts: Sequence[str]) -> None:
+    """Add amounts to every field of one entry."""
+    target = f"s->{at.name}."
+    if at.record.keys:
+        out.line(f"{at.name}_record *e = {at.name}_upsert(a, {at.map}, &{key});")
+        target = "e->"
+    for i, (field, amount) in enumerate(zip(at.record.fields, amounts, strict=True)):
+        match field_form(field.type):
+            case Form.PAIR:
+                out.line(f"vl_pair_into(&{target}f{i}, {amount});")
+            case Form.I128:
+                out.line(f"vl_i128_into(&{target}f{i}, {amount}, &a->errors);")
+            case _:
+                out.line(f"vl_i64_into(&{target}f{i}, {amount}, &a->errors);")
+    if at.record.keys:
+        out.line(f"{at.name}_settle(a, {at.map}, e);")
+
+
+# Tables
+
+
+def _write_table(
+    out: Writer, number: int, table: TableLoops, records: dict[str, CRecord], registry: Registry
+) -> None:
+    for name, block in (("on_tuple", table.on_tuple), ("on_change", table.on_change)):
+        _write_rows(out, f"t{number}_{name}", table, block, records, registry)
+    with out.block(f"static void t{number}_on_batch(vl_instance *x)"):
+        _prologue(out)
+        Operations(out, records, registry, {}).block(table.on_batch)
+    with out.block(f"static void t{number}_clear(vl_instance *x)"):
+        _prologue(out)
+        for change in table.changes:
+            at = records[change]
+            if at.record.keys:
+                out.line(f"{at.name}_clear(a, {at.map});")
+            else:
+                out.line(f"memset(&s->{at.name}, 0, sizeof s->{at.name});")
+
+
+def _write_rows(
+    out: Writer, name: str, table: TableLoops, block: Block, records: dict[str, CRecord], registry: Registry
+) -> None:
+    """A loop over rows that come as columns; only columns that the block reads are loaded."""
+    head = f"static int64_t {name}(vl_instance *x, const vl_column *columns, const int64_t *weights, "
+    with out.block(f"{head}int64_t from, int64_t to)"):
+        _prologue(out)
+        out.line("(void)columns;")
+        with out.block("for (int64_t i = from; i < to; i++)"):
+            out.line("const int64_t w = weights ? weights[i] : 1;")
+            names = {table.weight.name: CValue("w", Form.I64, None, WEIGHT_LIMITS)}
+            for i in used_columns(table, block):
+                names[table.parameters[i].name] = _load(out, i, table.parameters[i])
+            Operations(out, records, registry, names, weight="w").block(block)
+            out.line("if (VL_UNLIKELY(a->errors)) return i;")
+        out.line("return to;")
+
+
+def used_columns(table: TableLoops, block: Block) -> list[int]:
+    """The columns that a block reads."""
+    read = {node.name for op in block for node in walk(op) if isinstance(node, Var)}
+    return [i for i, var in enumerate(table.parameters) if var.name in read]
+
+
+def _load(out: Writer, i: int, var: Var) -> CValue:
+    """One column of the present row as variables; NULL has the value 0."""
+    column = f"&columns[{i}]"
+    form, data = form_of(var.type), f"columns[{i}].data"
+    at = f"columns[{i}].from + i"
+    match cell_kind(var.type):
+        case "VL_BOOLEAN":
+            text = f"vl_bit({data}, {at})"
+        case "VL_INT32":
+            text = f"((const int32_t *){data})[{at}]"
+        case "VL_INT64":
+            text = f"((const int64_t *){data})[{at}]"
+        case "VL_DOUBLE":
+            text = f"((const double *){data})[{at}] + 0.0"
+        case "VL_DECIMAL":
+            text = f"vl_column_decimal({column}, i)"
+        case _:
+            text = f"vl_intern(a, &s->strings, vl_column_text({column}, i))"
+    null = None
+    if var.nullable:
+        null = f"p{i}_null"
+        out.line(f"const bool {null} = vl_column_null({column}, i);")
+        text = f"{null} ? 0 : {text}"
+        out.line(f"(void){null};")
+    out.line(f"const {form.value} p{i} = ({form.value})({text});")
+    out.line(f"(void)p{i};")
+    return CValue(f"p{i}", form, null, type_interval(var.type))
+
+
+# Views and records
+
+
+def _write_view(
+    out: Writer, number: int, view: ViewLoops, records: dict[str, CRecord], registry: Registry
+) -> None:
+    with out.block(f"static void v{number}_rows(vl_instance *x, void *sink, vl_emit emit)"):
+        _prologue(out)
+        out.line("(void)sink, (void)emit;")
+        Operations(out, records, registry, {}).block(view.body)
+
+
+def _write_record_functions(out: Writer, at: CRecord) -> None:
+    name, record = at.name, at.record
+    with out.block(f"static void {name}_entries(vl_instance *x, void *sink, vl_emit emit)"):
+        _prologue(out)
+        head = f"for (const {name}_record *e = {name}_next(a, {at.map}, NULL); e; "
+        head += f"e = {name}_next(a, {at.map}, ({name}_record *)e))"
+        with out.block(head if record.keys else ""):
+            if not record.keys:
+                out.line(f"const {name}_record *e = &s->{name};")
+            out.line(f"vl_cell row[{max(len(record.keys) + len(record.fields), 1)}] = {{0}};")
+            for i, key in enumerate(record.keys):
+                out.line(f"{_member(f'row[{i}]', key.type)} = e->key.k{i};")
+                if key.nullable:
+                    out.line(f"row[{i}].null = e->key.nulls >> {i} & 1;")
+            for i, field in enumerate(record.fields):
+                out.line(f"{_member(f'row[{len(record.keys) + i}]', field.type, sums=True)} = e->f{i};")
+            out.line("emit(sink, row, 1);")
+    with out.block(f"static void {name}_add(vl_instance *x, const vl_cell *row)"):
+        _prologue(out)
+        if record.keys:
+            parts = [
+                f".k{i} = row[{i}].null ? 0 : {_member(f'row[{i}]', key.type)}"
+                for i, key in enumerate(record.keys)
+            ]
+            if at.nullable:
+                bits = [
+                    f"(uint32_t)row[{i}].null << {i}" for i, key in enumerate(record.keys) if key.nullable
+                ]
+                parts.append(f".nulls = {' | '.join(bits)}")
+            out.line(f"const {name}_key key = {{{', '.join(parts)}}};")
+        width = len(record.keys)
+        amounts = [_member(f"row[{width + i}]", f.type, sums=True) for i, f in enumerate(record.fields)]
+        _write_into(out, at, "key", amounts)
+    _write_sizes(out, at)
+    with out.block(f"static void {name}_keep_strings(vl_instance *x)"):
+        _prologue(out)
+        texts = [i for i, key in enumerate(record.keys) if key.type.kind is Kind.VARCHAR]
+        if texts:
+            head = f"for (const {name}_record *e = {name}_next(a, {at.map}, NULL); e; "
+            with out.block(f"{head}e = {name}_next(a, {at.map}, ({name}_record *)e))"):
+                for i in texts:
+                    out.line(f"if (e->key.k{i}) vl_string_keep(a, &s->strings, e->key.k{i});")
+
+
+def _write_sizes(out: Writer, at: CRecord) -> None:
+    name = at.name
+    store = f"((const program_state *)x->state)->{name}"
+    if not at.record.keys:
+        count, size = "1", f"sizeof({name}_record)"
+    elif at.pooled:
+        count, size = f"{store}.map.pool.live", f"vl_map_pooled_bytes(&{store}.map)"
+    else:
+        count, size = f"{store}.map.count", f"vl_map_inplace_bytes(&{store}.map)"
+    for positions in at.record.slices:
+        size += f" + {store}.{at.slice(positions)}.account.bytes"
+    out.line(f"static uint64_t {name}_count(const vl_instance *x) {{ (void)x; return {count}; }}")
+    out.line(f"static uint64_t {name}_bytes(const vl_instance *x) {{ (void)x; return {size}; }}")
+
+
+def _member(cell: str, kind: Type, *, sums: bool = False) -> str:
+    if kind.kind is Kind.VARCHAR:
+        return f"{cell}.as.text"
+    if kind.is_floating:
+        return f"{cell}.as.sum" if sums else f"{cell}.as.number"
+    return f"{cell}.as.wide" if kind.kind is Kind.DECIMAL else f"{cell}.as.i"
+
+
+# The rest
+
+
+def _write_init(out: Writer, records: Iterable[CRecord], registry: Registry) -> None:
+    for i, value in enumerate(registry.constants):
+        data = value.encode("utf-8", "surrogatepass")
+        out.line(f"static const uint8_t constant_{i}[] = {{{', '.join(map(str, [*data, 0]))}}};")
+    with out.block("static bool init(vl_instance *x)"):
+        _prologue(out)
+        out.line("if (!vl_strings_init(a, &s->strings)) return false;")
+        out.line("x->strings = &s->strings;")
+        for at in records:
+            if at.record.keys:
+                out.line(f"if (!{at.name}_init(a, {at.map})) return false;")
+            for positions in at.record.slices:
+                index = at.slice(positions)
+                out.line(f"if (!{index}_init(a, &s->{at.name}.{index})) return false;")
+        for i, value in enumerate(registry.constants):
+            size = len(value.encode("utf-8", "surrogatepass"))
+            out.line(f"s->constants[{i}] = vl_intern(a, &s->strings, (vl_text){{constant_{i}, {size}}});")
+            out.line(f"vl_string_pin(a, &s->strings, s->constants[{i}]);")
+        out.line("return a->errors == 0;")
+
+
+def _kinds(out: Writer, name: str, kinds: Iterable[str]) -> None:
+    out.line(f"static const uint8_t {name}[] = {{{', '.join([*kinds, '0'])}}};")
+
+
+def _write_description(out: Writer, program: LoopProgram, records: dict[str, CRecord]) -> None:
+    for i, table in enumerate(program.tables.values()):
+        used = {*used_columns(table, table.on_tuple), *used_columns(table, table.on_change)}
+        _kinds(out, f"t{i}_kinds", (cell_kind(column.type) for column in table.table.columns))
+        _kinds(out, f"t{i}_used", (str(int(c in used)) for c in range(len(table.parameters))))
+    for at in records.values():
+        types = [key.type for key in at.record.keys] + [field.type for field in at.record.fields]
+        _kinds(out, f"{at.name}_kinds", map(cell_kind, types))
+    for i, view in enumerate(program.views.values()):
+        _kinds(out, f"v{i}_kinds", (cell_kind(kind) for _, kind in view.columns))
+    tables = [
+        f"{{{len(t.parameters)}, t{i}_kinds, t{i}_used, t{i}_on_tuple, t{i}_on_change, "
+        f"t{i}_on_batch, t{i}_clear}}"
+        for i, t in enumerate(program.tables.values())
+    ]
+    entries = [
+        f"{{{len(r.record.keys)}, {len(r.record.fields)}, {r.name}_kinds, {r.name}_entries, {r.name}_add, "
+        f"{r.name}_count, {r.name}_bytes, {r.name}_keep_strings}}"
+        for r in records.values()
+    ]
+    views = [f"{{{len(v.columns)}, v{i}_kinds, v{i}_rows}}" for i, v in enumerate(program.views.values())]
+    for kind, name, rows in (
+        ("table", "tables", tables),
+        ("record", "records", entries),
+        ("view", "views", views),
+    ):
+        out.line(f"static const vl_{kind} {name}[] = {{{', '.join([*rows, '{0}'])}}};")
+    sizes = f"{len(tables)}, {len(entries)}, {len(views)}"
+    out.line("VL_EXPORT extern const vl_program_description vl_program;")
+    out.line(
+        f"const vl_program_description vl_program = {{VL_PROGRAM_ABI, {sizes}, tables, records, views, "
+        "sizeof(program_state), init};"
+    )

@@ -1,0 +1,292 @@
+"""The native engine: generated C behind the protocol of every engine.
+
+Views that are created in a row are compiled together, when one of them is first used. A view added later
+makes a new program; maps that existed keep their contents. A batch that fails is undone inside the program by
+the opposite batch (``runtime/program.h``), so it leaves no trace.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any
+
+from viewlet.backends.base import Bag, Change, Granularity, MapStats, Strategy
+from viewlet.backends.native.emit import Source, emit
+from viewlet.backends.native.library import OpenProgram, open_program
+from viewlet.backends.reference.engine import difference
+from viewlet.calculus.evaluate import Key, Number, Tables, evaluate_query
+from viewlet.errors import BackendError, ValueRangeError
+from viewlet.loops.from_triggers import triggers_to_loops
+from viewlet.loops.nodes import LoopProgram
+from viewlet.loops.text import show_loops
+from viewlet.plan.evaluate import consolidate, cut
+from viewlet.plan.nodes import Query
+from viewlet.sql.catalog import Catalog, TableKind
+from viewlet.triggers.compile import Compiler
+from viewlet.triggers.program import MapDefinition, Program
+from viewlet.triggers.text import show_program
+
+MEMORY, LOST = 1 << 8, 1 << 9
+
+MESSAGES = {
+    1 << 0: "an integer is out of range",
+    1 << 1: "a DECIMAL is out of range",
+    1 << 2: "division by zero",
+    1 << 3: "a date is outside the years 1 to 9999",
+    1 << 4: "malformed text",
+    1 << 5: "more than one row returned by a subquery where one is needed; aggregate, or use IN",
+    1 << 6: "the result of DOUBLE arithmetic is not a finite number",
+    1 << 7: "a function has no value for its argument",
+}
+"""What the error bits of ``runtime/status.h`` and ``runtime/program.h`` mean."""
+
+REPLAY_ROWS = 500
+"""From so many rows on, a first fill runs through the triggers instead of the reference evaluation."""
+
+
+@dataclass(slots=True)
+class _Running:
+    """A program that has been compiled and opened."""
+
+    program: Program
+    loops: LoopProgram
+    source: Source
+    opened: OpenProgram
+
+    def contents(self, name: str) -> dict[Key, Number]:
+        """The entries of one map."""
+        place = self.loops.places[name]
+        record = self.loops.records[place.record]
+        width = len(record.keys)
+        at = width + next(i for i, f in enumerate(record.fields) if f.name == place.field)
+        where = [place.order.index(i) for i in range(width)]
+        found: dict[Key, Number] = {}
+        for entry in self.opened.entries(self.source.records.index(place.record)):
+            value = entry[at]
+            number = value if isinstance(value, int) else Fraction(value[0]) + Fraction(value[1])
+            if number:
+                found[tuple([entry[i] for i in where])] = number
+        return found
+
+    def load(self, name: str, contents: Mapping[Key, Number]) -> None:
+        """Add entries to one map."""
+        place = self.loops.places[name]
+        record = self.loops.records[place.record]
+        zeros: list[Any] = [(0.0, 0.0) if f.type.is_floating else 0 for f in record.fields]
+        at = next(i for i, f in enumerate(record.fields) if f.name == place.field)
+        rows = []
+        for key, number in contents.items():
+            fields = list(zeros)
+            fields[at] = _pair(number) if record.fields[at].type.is_floating else int(number)
+            rows.append((*(key[i] for i in place.order), *fields))
+        _check(self.opened.add(self.source.records.index(place.record), rows), "the first contents of a view")
+
+
+@dataclass(slots=True)
+class _Pending:
+    """Views that wait to be compiled: their new maps, and the rows that were there when they came."""
+
+    maps: list[MapDefinition] = field(default_factory=list)
+    contents: dict[str, Bag] = field(default_factory=dict)
+
+
+class NativeEngine:
+    """An engine that compiles programs to C; see :class:`viewlet.backends.base.Engine`."""
+
+    def __init__(self) -> None:
+        self._compiler = Compiler(Catalog())
+        self._queries: dict[str, Query] = {}
+        self._pending: list[_Pending] = []
+        self._running: _Running | None = None
+        self._stale = True
+
+    def __repr__(self) -> str:
+        return f"<NativeEngine: {', '.join(self._queries) or 'no views'}>"
+
+    @property
+    def program(self) -> Program:
+        """The trigger program of all views."""
+        return self._compiler.program()
+
+    def create(
+        self, name: str, query: Query, catalog: Catalog, contents: Mapping[str, Bag], strategy: Strategy
+    ) -> None:
+        """Compile a view to triggers now, and to C when it is first used."""
+        self._compiler.extend(catalog)
+        chosen = "higher_order" if strategy == "auto" else strategy
+        added = self._compiler.add(name, query, chosen)
+        self._queries[name] = query
+        self._pending.append(_Pending(added, {table: dict(rows) for table, rows in contents.items()}))
+        self._stale = True
+
+    def drop(self, name: str) -> None:
+        """Forget a view, and the maps that only it needed."""
+        self._run()
+        del self._queries[name]
+        self._compiler.drop(name)
+        self._stale = True
+
+    def apply(
+        self, table: str, changes: Sequence[Change], granularity: Granularity, watched: frozenset[str]
+    ) -> dict[str, Bag]:
+        """Run the table's trigger in C: row by row, or once for the whole batch."""
+        kept = [change for change in changes if change.weight]
+        rows = [change.row for change in kept]
+        weights = [change.weight for change in kept]
+        running = self._run()
+        before = {name: self.output(name) for name in watched}
+        if table not in running.source.tables:
+            return {name: {} for name in watched}
+        number = running.source.tables.index(table)
+        batch = self._in_batch(running, table, granularity, len(rows))
+        self._apply(running.opened.apply(number, rows, weights, batch), table, rows)
+        try:
+            after = {name: self.output(name) for name in watched}
+        except BaseException:
+            running.opened.apply(number, rows[::-1], [-weight for weight in reversed(weights)], batch)
+            raise
+        return {name: difference(before[name], after[name]) for name in watched}
+
+    def apply_arrow(
+        self, table: str, batch: Any, weights: Any = None, granularity: Granularity = "auto"
+    ) -> None:
+        """Apply an Arrow record batch without copying it: all columns of the table, in its order and types.
+
+        ``weights`` is a buffer of 64-bit integers, or nothing for insertions.
+        """
+        running = self._run()
+        if table not in running.source.tables:
+            return
+        schema, array = batch.__arrow_c_array__()
+        chosen = self._in_batch(running, table, granularity, batch.num_rows)
+        number = running.source.tables.index(table)
+        self._apply(running.opened.apply_arrow(number, schema, array, weights, chosen), table, None)
+
+    def lane(self, table: str, weight: int) -> Callable[..., tuple[int, int] | None]:
+        """A callable that applies one row of physical values; it stays valid until views change."""
+        running = self._run()
+        if table not in running.source.tables:
+            return lambda *values: None
+        lane: Callable[..., tuple[int, int] | None]
+        lane = running.opened.lane(running.source.tables.index(table), weight)
+        return lane
+
+    def output(self, name: str) -> Bag:
+        """Read a view's rows from its records."""
+        running = self._run()
+        pairs, errors = running.opened.rows(running.source.views.index(name))
+        if errors:
+            raise _error(errors, f"view {name!r}")
+        names = tuple(column for column, _ in running.program.views[name].columns)
+        return cut(self._queries[name], names, consolidate(pairs))
+
+    def explain(self, name: str) -> str:
+        """The maps and triggers of the program, then the loops that run."""
+        running = self._run()
+        return f"{show_program(running.program)}\n\n{show_loops(running.loops)}"
+
+    def stats(self) -> list[MapStats]:
+        """Every record with its entries and bytes."""
+        running = self._run()
+        sizes = running.opened.sizes()
+        return [
+            MapStats(name, records, size)
+            for name, (records, size) in zip(running.source.records, sizes, strict=True)
+            if running.loops.records[name].role == "map"
+        ]
+
+    def contents(self, name: str) -> Mapping[Key, Number]:
+        """The entries of one map, for tests and the curious."""
+        return self._run().contents(name)
+
+    def source(self) -> str:
+        """The C text of the present program."""
+        return self._run().source.text
+
+    def _in_batch(self, running: _Running, table: str, granularity: Granularity, rows: int) -> bool:
+        if granularity == "auto":
+            return rows > 1 and running.loops.tables[table].batched
+        return granularity == "batch"
+
+    def _apply(self, failed: tuple[int, int] | None, table: str, rows: Sequence[Any] | None) -> None:
+        if failed is None:
+            return
+        errors, at = failed
+        if errors & LOST:
+            self._running, self._stale = None, True
+        where = f"table {table!r}"
+        if rows is not None and 0 <= at < len(rows):
+            where += f", row {rows[at]}"
+        raise _error(errors, where)
+
+    # Building
+
+    def _run(self) -> _Running:
+        """The present program, compiled if views came or went since."""
+        if self._running is not None and not self._stale:
+            return self._running
+        program = self.program
+        loops = triggers_to_loops(program)
+        source = emit(loops)
+        fresh = _Running(program, loops, source, open_program(source))
+        new = {definition.name for pending in self._pending for definition in pending.maps}
+        old = self._running
+        if old is not None:
+            for name in program.maps.keys() & old.program.maps.keys() - new:
+                fresh.load(name, old.contents(name))
+            old.opened.close()
+        elif program.maps.keys() - new:
+            raise BackendError("the state of the views was lost: create them again")
+        self._fill(fresh, only_new=new == program.maps.keys())
+        self._running, self._pending, self._stale = fresh, [], False
+        return fresh
+
+    def _fill(self, fresh: _Running, *, only_new: bool) -> None:
+        """Give new maps the sums of their definitions over the present rows."""
+        catalog = self._compiler.catalog
+        for pending in self._pending:
+            own = [d for d in pending.maps if d.name in fresh.program.maps]
+            columns = {table: catalog[table].column_names for table in catalog}
+            rows = sum(len(bag) for bag in pending.contents.values())
+            replay = only_new and len(self._pending) == 1 and rows >= REPLAY_ROWS
+            static = {
+                table: bag
+                for table, bag in pending.contents.items()
+                if not replay or catalog[table].kind is TableKind.STATIC
+            }
+            store = Tables(columns, static)
+            for definition in own:
+                fresh.load(definition.name, evaluate_query(definition.definition, definition.keys, store))
+            if replay:
+                self._replay(fresh, {t: bag for t, bag in pending.contents.items() if t not in static})
+
+    def _replay(self, fresh: _Running, contents: Mapping[str, Bag]) -> None:
+        for table, bag in contents.items():
+            if table in fresh.source.tables:
+                batch = self._in_batch(fresh, table, "auto", len(bag))
+                number = fresh.source.tables.index(table)
+                failed = fresh.opened.apply(number, list(bag), list(bag.values()), batch)
+                self._apply(failed, table, list(bag))
+
+
+def _pair(number: Number) -> tuple[float, float]:
+    """A number as an unevaluated sum of two doubles."""
+    high = float(number)
+    return high, float(Fraction(number) - Fraction(high))
+
+
+def _check(failed: tuple[int, int] | None, where: str) -> None:
+    if failed is not None:
+        raise _error(failed[0], where)
+
+
+def _error(errors: int, where: str) -> Exception:
+    """The exception for some error bits."""
+    if errors & LOST:
+        return BackendError(f"{where}: memory ran out in the middle, the state of the views is lost")
+    if errors & MEMORY:
+        return MemoryError(f"{where}: the memory limit is reached")
+    known: Iterable[str] = (text for bit, text in MESSAGES.items() if errors & bit)
+    return ValueRangeError(f"{where}: {'; '.join(known)}")

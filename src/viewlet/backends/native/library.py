@@ -1,0 +1,88 @@
+"""Compiled programs in this process: the bridge to Python, and programs opened through it."""
+
+from __future__ import annotations
+
+import importlib.util
+import sysconfig
+from collections.abc import Sequence
+from functools import lru_cache
+from importlib.machinery import ExtensionFileLoader
+from typing import Any, Protocol
+
+from viewlet.backends.native.build import BASELINE_FLAGS, DEFAULT_FLAGS, RUNTIME, compile_library
+from viewlet.backends.native.emit import Source
+from viewlet.backends.native.forms import cell_kind
+from viewlet.backends.native.scalars import HostFunction
+from viewlet.core.functions import compile_scalar
+from viewlet.core.types import Type
+
+KINDS = ("VL_BOOLEAN", "VL_INT32", "VL_INT64", "VL_DECIMAL", "VL_DOUBLE", "VL_TEXT")
+"""The order of ``vl_kind`` in ``runtime/program.h``."""
+
+
+class OpenProgram(Protocol):
+    """A program with its state; see ``runtime/bridge.c``. Errors come as bits and the row of the first."""
+
+    def apply(
+        self, table: int, rows: list[tuple[Any, ...]], weights: list[int], batch: bool
+    ) -> tuple[int, int] | None:
+        """Apply rows of physical values, or nothing at all."""
+
+    def apply_arrow(
+        self, table: int, schema: object, array: object, weights: object, batch: bool
+    ) -> tuple[int, int] | None:
+        """Apply a batch given as Arrow capsules."""
+
+    def lane(self, table: int, weight: int) -> Any:
+        """A callable for one row at a time."""
+
+    def rows(self, view: int) -> tuple[list[tuple[tuple[Any, ...], int]], int]:
+        """The rows of a view with their multiplicities, and error bits."""
+
+    def entries(self, record: int) -> list[tuple[Any, ...]]:
+        """Keys and fields of every entry."""
+
+    def add(self, record: int, entries: list[tuple[Any, ...]]) -> tuple[int, int] | None:
+        """Add to entries."""
+
+    def sizes(self) -> list[tuple[int, int]]:
+        """Entries and bytes of every record."""
+
+    def bytes(self) -> int:
+        """Bytes of the whole state."""
+
+    def close(self) -> None:
+        """Give the state back."""
+
+
+@lru_cache(maxsize=1)
+def bridge() -> Any:
+    """The extension module, compiled on first use."""
+    flags = (*BASELINE_FLAGS, "-isystem", sysconfig.get_paths()["include"])
+    path = compile_library((RUNTIME / "bridge.c").read_text(encoding="utf-8"), flags=flags)
+    loader = ExtensionFileLoader("viewlet_bridge", str(path))
+    specification = importlib.util.spec_from_loader("viewlet_bridge", loader, origin=str(path))
+    assert specification is not None
+    module = importlib.util.module_from_spec(specification)
+    loader.exec_module(module)
+    return module
+
+
+def open_program(source: Source, *, flags: Sequence[str] = DEFAULT_FLAGS, limit: int = 0) -> OpenProgram:
+    """Compile a program and start it with empty state; ``limit`` bounds its bytes, 0 does not."""
+    path = compile_library(source.text, flags=flags)
+    functions = tuple(map(_host_function, source.functions))
+    opened: OpenProgram = bridge().open(str(path), functions, limit)
+    return opened
+
+
+def _host_function(function: HostFunction) -> tuple[Any, bytes, int]:
+    """The function, the kinds of its arguments, and of its result."""
+    slots = {var.name: i for i, var in enumerate(function.arguments)}
+    kinds = bytes(kind_number(var.type) for var in function.arguments)
+    return compile_scalar(function.scalar, slots), kinds, kind_number(function.scalar.type)
+
+
+def kind_number(kind: Type) -> int:
+    """The number of the ``vl_kind`` of a type."""
+    return KINDS.index(cell_kind(kind))

@@ -1,0 +1,428 @@
+"""Operations of loops as C statements; nothing is decided here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import assert_never
+
+from viewlet.backends.native.forms import (
+    CValue,
+    Form,
+    Writer,
+    field_form,
+    form_of,
+    form_within,
+    integer,
+    stored_form,
+)
+from viewlet.backends.native.functions import STRICT
+from viewlet.backends.native.scalars import Registry, Scalars, to_cell
+from viewlet.backends.native.storage import CRecord
+from viewlet.calculus.nodes import Argument
+from viewlet.core.scalar import Scalar, Var
+from viewlet.core.types import Type
+from viewlet.loops.nodes import (
+    Add,
+    Amount,
+    Assign,
+    Best,
+    Bind,
+    Block,
+    Emit,
+    Flush,
+    Gather,
+    Get,
+    If,
+    Loop,
+    Offer,
+    Op,
+    Product,
+    Read,
+    Total,
+    Yield,
+)
+from viewlet.loops.ranges import I64, I128, Interval, type_interval, within
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where yields and offers go; ``better`` is the comparison of a best."""
+
+    value: CValue
+    better: str = ""
+
+
+class Operations:
+    """Writes the operations of one block; names declared in it end with it."""
+
+    def __init__(
+        self,
+        out: Writer,
+        records: Mapping[str, CRecord],
+        registry: Registry,
+        names: Mapping[str, CValue],
+        weight: str = "",
+        target: Target | None = None,
+    ) -> None:
+        self.out = out
+        self.records = records
+        self.registry = registry
+        self.names = dict(names)
+        self.weight = weight
+        self.target = target
+        self.scalars = Scalars(out, self.names, registry, STRICT)
+
+    def nested(self, block: Block, target: Target | None = None) -> None:
+        """A block inside this one."""
+        inner = Operations(
+            self.out, self.records, self.registry, self.names, self.weight, target or self.target
+        )
+        inner.block(block)
+
+    def block(self, block: Block) -> None:
+        """Every operation in order."""
+        for op in block:
+            self.operation(op)
+
+    def operation(self, op: Op) -> None:
+        """One operation."""
+        match op:
+            case Bind(var, scalar):
+                self._declare(var, self.scalars.value(scalar))
+            case Get():
+                self._get(op)
+            case Loop():
+                self._loop(op)
+            case If(condition, body):
+                with self.out.block(f"if ({self.scalars.condition(condition)})"):
+                    self.nested(body)
+            case Total(var, body):
+                self._total(var, body)
+            case Yield(amount):
+                self._yield(amount)
+            case Best(var, kind, body):
+                self._best(var, kind == "max", body)
+            case Offer(scalar):
+                self._offer(self.scalars.named(self.scalars.value(scalar)))
+            case Add():
+                self._add(op)
+            case Flush():
+                self.out.line("flush_later(x);")
+            case Gather(record, body):
+                at = self.records[record]
+                self.out.line(f"{at.name}_clear(a, {at.map});")
+                with self.out.block():
+                    self.nested(body)
+            case Assign():
+                self._assign(op)
+            case Emit(row, amount):
+                self._emit(row, amount)
+            case _:
+                assert_never(op)
+
+    # Variables
+
+    def _declare(self, var: Var, value: CValue) -> None:
+        form = form_of(var.type)
+        name = self.out.fresh("v")
+        self.out.line(f"const {form.value} {name} = {value.text};")
+        null = None
+        if value.null is not None:
+            null = f"{name}_null"
+            self.out.line(f"const bool {null} = {value.null};")
+        limits = value.limits if within(value.limits, type_interval(var.type)) else type_interval(var.type)
+        self.names[var.name] = CValue(name, form, null, limits)
+
+    def _read(self, at: CRecord, reads: Iterable[Read], entry: str, guard: str) -> None:
+        """Fields of an entry as variables; zero where ``guard`` says that there is none."""
+        for field, var in reads:
+            form, name = at.form(field), self.out.fresh("v")
+            member = f"{entry}{at.field(field)}"
+            if guard:
+                zero = "(vl_pair){0, 0}" if form is Form.PAIR else "0"
+                member = f"{guard} ? {member} : {zero}"
+            self.out.line(f"const {form.value} {name} = {member};")
+            self.names[var.name] = CValue(name, form, None, type_interval(var.type))
+
+    def _get(self, op: Get) -> None:
+        at = self.records[op.record]
+        entry, found = self.out.fresh("e"), self.out.fresh("v")
+        if not op.keys:
+            self._read(at, op.reads, f"s->{at.name}.", "")
+            nonzero = [
+                _is_set(f"s->{at.name}.f{i}", field_form(f.type)) for i, f in enumerate(at.record.fields)
+            ]
+            self.out.line(f"const bool {found} = {' || '.join(nonzero)};")
+        else:
+            key, absent = self._key(at, f"{at.name}_key", list(enumerate(op.keys)))
+            find = f"{at.name}_find(a, {at.map}, &{key})"
+            find = find if absent is None else f"{absent} ? NULL : {find}"
+            self.out.line(f"const {at.name}_record *{entry} = {find};")
+            self._read(at, op.reads, f"{entry}->", entry)
+            self.out.line(f"const bool {found} = {entry} != NULL;")
+        self.names[op.found.name] = CValue(found, Form.I64, None, (0, 1))
+        self.out.line(f"(void){found};")
+
+    def _loop(self, op: Loop) -> None:
+        at = self.records[op.record]
+        entry = self.out.fresh("e")
+        record = f"{at.name}_record"
+        if not op.bound:
+            head = (
+                f"for (const {record} *{entry} = {at.name}_next(a, {at.map}, NULL); {entry}; "
+                f"{entry} = {at.name}_next(a, {at.map}, ({record} *){entry}))"
+            )
+            with self.out.block(head):
+                self._entry(at, op, entry)
+            return
+        index = at.slice(tuple(i for i, _ in op.bound))
+        with self.out.block():
+            key, absent = self._key(at, f"{index}_key", op.bound)
+            rows = self.out.fresh("q")
+            find = f"{index}_find(a, {at.map}, &s->{at.name}.{index}, &{key})"
+            find = find if absent is None else f"{absent} ? (vl_slice){{0}} : {find}"
+            with self.out.block(f"for (vl_slice {rows} = {find}; {rows}.n-- > 0;)"):
+                self.out.line(f"const {record} *{entry} = {at.name}_at(a, {at.map}, {rows}.ids[{rows}.n]);")
+                self._entry(at, op, entry)
+
+    def _entry(self, at: CRecord, op: Loop, entry: str) -> None:
+        """The variables of one entry, then the body."""
+        inner = Operations(self.out, self.records, self.registry, self.names, self.weight, self.target)
+        for i, var in op.binds:
+            name, form = self.out.fresh("v"), form_of(var.type)
+            self.out.line(f"const {form.value} {name} = {entry}->key.k{i};")
+            null = None
+            if at.record.keys[i].nullable:
+                null = f"{name}_null"
+                self.out.line(f"const bool {null} = {entry}->key.nulls >> {i} & 1;")
+                self.out.line(f"(void){null};")
+            self.out.line(f"(void){name};")
+            inner.names[var.name] = CValue(name, form, null, type_interval(var.type))
+        inner._read(at, op.reads, f"{entry}->", "")
+        inner.block(op.body)
+
+    def _key(self, at: CRecord, kind: str, keys: Sequence[tuple[int, Argument]]) -> tuple[str, str | None]:
+        """A key as a C variable, and when no entry can have it, because it is NULL or out of range there."""
+        parts: list[str] = []
+        nulls: list[str] = []
+        absent: list[str] = []
+        for i, argument in keys:
+            column, value = at.record.keys[i], self.scalars.value(argument)
+            stored = stored_form(column.type)[0]
+            text = value.text
+            if value.null is not None:
+                text = f"{value.null} ? 0 : {value.text}"
+                if column.nullable:
+                    nulls.append(f"(uint32_t)({value.null}) << {i}")
+                else:
+                    absent.append(value.null)
+            if stored in ("int32_t", "int64_t") and not within(value.limits, _room(column.type)):
+                low, high = _room(column.type)
+                absent.append(f"{value.text} < {integer(low)} || {value.text} > {integer(high)}")
+            parts.append(f".k{i} = ({stored})({text})")
+        if nulls:
+            parts.append(f".nulls = {' | '.join(nulls)}")
+        name = self.out.fresh("k")
+        self.out.line(f"const {kind} {name} = {{{', '.join(parts)}}};")
+        return name, f"({' || '.join(absent)})" if absent else None
+
+    # Sums
+
+    def _total(self, var: Var, body: Block) -> None:
+        form = field_form(var.type)
+        name = self.out.fresh("v")
+        self.out.line(f"{form.value} {name} = {'{0, 0}' if form is Form.PAIR else '0'};")
+        value = CValue(name, form, None, type_interval(var.type))
+        with self.out.block():
+            self.nested(body, Target(value))
+        self.names[var.name] = value
+
+    def _yield(self, amount: Amount) -> None:
+        assert self.target is not None, "a yield is inside a total"
+        into = self.target.value
+        self.out.line(_added(into.text, into.form, self.amount(amount, into.form)))
+
+    def _best(self, var: Var, greatest: bool, body: Block) -> None:
+        form, name = form_of(var.type), self.out.fresh("v")
+        self.out.line(f"{form.value} {name} = 0;")
+        self.out.line(f"bool {name}_null = true;")
+        value = CValue(name, form, f"{name}_null", type_interval(var.type))
+        with self.out.block():
+            self.nested(body, Target(value, ">" if greatest else "<"))
+        self.names[var.name] = value
+
+    def _offer(self, value: CValue) -> None:
+        assert self.target is not None, "an offer is inside a best"
+        best, sign = self.target.value, self.target.better
+        if best.form is Form.TEXT:
+            better = f"vl_string_compare(a, x->strings, {value.text}, {best.text}) {sign} 0"
+        else:
+            better = f"{value.text} {sign} {best.text}"
+        known = "" if value.null is None else f"!{value.null} && "
+        with self.out.block(f"if ({known}({best.null} || {better}))"):
+            self.out.line(f"{best.text} = {value.text};")
+            self.out.line(f"{best.null} = false;")
+
+    def amount(self, amount: Amount, form: Form) -> str:
+        """A sum of products in the form of what it is added to."""
+        values = [self._product(product, form) for product in amount]
+        return reduce(lambda a, b: _sum(a, b, form), values).text
+
+    def _product(self, product: Product, form: Form) -> CValue:
+        factors = [
+            self.names[f.name] if isinstance(f, Var) else self.scalars.value(f) for f in product.factors
+        ]
+        weight = [f for f in factors if f.text == self.weight]
+        if form is Form.PAIR:
+            pairs = [_pair(factor) for factor in factors]
+            if product.coefficient != 1 or not pairs:
+                pairs.insert(0, f"vl_pair_of_i64({product.coefficient})")
+            return CValue(reduce(lambda a, b: f"vl_pair_mul({a}, {b})", pairs), form)
+        others = sorted((f for f in factors if f.text != self.weight), key=lambda f: max(map(abs, f.limits)))
+        if product.coefficient != 1 or not factors:
+            c = product.coefficient
+            others.insert(0, CValue(integer(c), form_within((c, c)), None, (c, c)))
+        if form is Form.I128 and others and weight:
+            value = reduce(lambda a, b: _multiply(a, b, form), [*others, *weight[1:]])
+            limits = _corners(value.limits, weight[0].limits)
+            if not within(limits, I128):
+                return CValue(f"vl_weighted({value.text}, {self.weight}, &a->errors)", Form.I128, None, I128)
+            return _multiply(value, weight[0], form)
+        value = reduce(lambda a, b: _multiply(a, b, form), [*others, *weight])
+        if form is Form.I64 and value.form is Form.I128:
+            return CValue(f"vl_i64_of_i128({value.text}, &a->errors)", Form.I64, None, I64)
+        return value
+
+    # Writes
+
+    def _add(self, op: Add) -> None:
+        at = self.records[op.record]
+        with self.out.block():
+            amounts: list[tuple[str, str, Form]] = []
+            for field, amount in op.amounts:
+                name, form = self.out.fresh("d"), at.form(field)
+                self.out.line(f"const {form.value} {name} = {self.amount(amount, form)};")
+                amounts.append((at.field(field), name, form))
+            if not op.keys:
+                for member, name, form in amounts:
+                    self.out.line(_added(f"s->{at.name}.{member}", form, name))
+                return
+            with self.out.block(f"if ({' || '.join(_is_set(name, form) for _, name, form in amounts)})"):
+                key, absent = self._key(at, f"{at.name}_key", list(enumerate(op.keys)))
+                assert absent is None, f"a key of {op.record} does not fit its column"
+                if op.later:
+                    self._note(at, key, amounts)
+                else:
+                    entry = self.out.fresh("e")
+                    self.out.line(f"{at.name}_record *{entry} = {at.name}_upsert(a, {at.map}, &{key});")
+                    for member, name, form in amounts:
+                        self.out.line(_added(f"{entry}->{member}", form, name))
+                    self.out.line(f"{at.name}_settle(a, {at.map}, {entry});")
+
+    def _note(self, at: CRecord, key: str, amounts: list[tuple[str, str, Form]]) -> None:
+        note = self.out.fresh("n")
+        self.out.line(f"{at.name}_note *{note} = vl_later(x, sizeof *{note});")
+        with self.out.block(f"if ({note})"):
+            self.out.line(f"memset({note}, 0, sizeof *{note});")
+            self.out.line(f"{note}->record = {at.name[1:]};")
+            self.out.line(f"{note}->key = {key};")
+            for member, name, _ in amounts:
+                self.out.line(f"{note}->{member} = {name};")
+
+    def _assign(self, op: Assign) -> None:
+        at, new = self.records[op.record], self.records[op.temporary]
+        pairs = [(at.field(name), new.field(name)) for name in op.fields]
+        width = range(len(at.record.keys))
+        nulls = ", .nulls = {}->key.nulls" if at.nullable else ""
+        keys = ", ".join(f".k{i} = {{0}}->key.k{i}" for i in width) + nulls.replace("{}", "{0}")
+        head = f"for (const {new.name}_record *t = {new.name}_next(a, {new.map}, NULL); t; "
+        with self.out.block(f"{head}t = {new.name}_next(a, {new.map}, t))"):
+            self.out.line(f"const {at.name}_key key = {{{keys.format('t')}}};")
+            self.out.line(f"{at.name}_record *e = {at.name}_upsert(a, {at.map}, &key);")
+            for own, other in pairs:
+                self.out.line(f"e->{own} = t->{other};")
+            self.out.line(f"{at.name}_settle(a, {at.map}, e);")
+        head = f"for ({at.name}_record *e = {at.name}_from(a, {at.map}, 1); e;)"
+        with self.out.block(head):
+            self.out.line("const uint32_t id = e->id;")
+            self.out.line(f"const {new.name}_key key = {{{keys.format('e')}}};")
+            with self.out.block(f"if (!{new.name}_find(a, {new.map}, &key))"):
+                for own, _ in pairs:
+                    form = at.form(next(n for n in op.fields if at.field(n) == own))
+                    self.out.line(f"e->{own} = {'(vl_pair){0, 0}' if form is Form.PAIR else '0'};")
+                self.out.line(f"{at.name}_settle(a, {at.map}, e);")
+            self.out.line(f"e = {at.name}_from(a, {at.map}, id + 1);")
+
+    def _emit(self, row: Sequence[Scalar], amount: Amount) -> None:
+        cells, weight = self.out.fresh("c"), self.out.fresh("d")
+        with self.out.block():
+            self.out.line(f"const int64_t {weight} = {self.amount(amount, Form.I64)};")
+            with self.out.block(f"if ({weight} != 0)"):
+                self.out.line(f"vl_cell {cells}[{max(len(row), 1)}] = {{0}};")
+                for i, scalar in enumerate(row):
+                    value = self.scalars.value(scalar)
+                    self.out.line(to_cell(f"{cells}[{i}]", value, scalar.type))
+                self.out.line(f"emit(sink, {cells}, {weight});")
+
+
+def _room(kind: Type) -> Interval:
+    """What the stored form of a key column holds."""
+    return (-(1 << 31), (1 << 31) - 1) if stored_form(kind)[0] == "int32_t" else I64
+
+
+def _is_set(name: str, form: Form) -> str:
+    return f"!vl_pair_zero({name})" if form is Form.PAIR else f"{name} != 0"
+
+
+def _added(into: str, form: Form, amount: str) -> str:
+    match form:
+        case Form.PAIR:
+            return f"vl_pair_into(&{into}, {amount});"
+        case Form.I128:
+            return f"vl_i128_into(&{into}, {amount}, &a->errors);"
+        case _:
+            return f"vl_i64_into(&{into}, {amount}, &a->errors);"
+
+
+def _pair(value: CValue) -> str:
+    match value.form:
+        case Form.PAIR:
+            return value.text
+        case Form.F64:
+            return f"vl_pair_of({value.text})"
+        case Form.I128:
+            return f"vl_pair_of_i128({value.text})"
+        case _:
+            return f"vl_pair_of_i64({value.text})"
+
+
+def _corners(a: Interval, b: Interval) -> Interval:
+    corners = [p * q for p in a for q in b]
+    return min(corners), max(corners)
+
+
+def _multiply(a: CValue, b: CValue, form: Form) -> CValue:
+    """Exact, in the narrowest word that holds the product; checked where none is sure to."""
+    limits = _corners(a.limits, b.limits)
+    if within(limits, I64):
+        return CValue(f"({a.text} * {b.text})", Form.I64, None, limits)
+    if form is Form.I64 and a.form is b.form is Form.I64:
+        return CValue(f"vl_i64_mul({a.text}, {b.text}, &a->errors)", Form.I64, None, I64)
+    if within(limits, I128):
+        return CValue(f"((vl_i128){a.text} * {b.text})", Form.I128, None, limits)
+    return CValue(f"vl_i128_mul({a.text}, {b.text}, &a->errors)", Form.I128, None, I128)
+
+
+def _sum(a: CValue, b: CValue, form: Form) -> CValue:
+    if form is Form.PAIR:
+        return CValue(f"vl_pair_add({a.text}, {b.text})", form)
+    limits = (a.limits[0] + b.limits[0], a.limits[1] + b.limits[1])
+    if within(limits, I64):
+        return CValue(f"({a.text} + {b.text})", Form.I64, None, limits)
+    if form is Form.I64:
+        return CValue(f"vl_i64_add({a.text}, {b.text}, &a->errors)", Form.I64, None, I64)
+    if within(limits, I128):
+        return CValue(f"((vl_i128){a.text} + {b.text})", Form.I128, None, limits)
+    return CValue(f"vl_i128_add({a.text}, {b.text}, &a->errors)", Form.I128, None, I128)

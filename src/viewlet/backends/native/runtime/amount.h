@@ -1,0 +1,91 @@
+/* amount.h: what triggers add up: exact integers with overflow bits, and doubles as unevaluated pairs. */
+#ifndef VL_AMOUNT_H
+#define VL_AMOUNT_H
+
+#include "hash.h"
+#include "number.h"
+
+/* high + low, about 106 bits. */
+typedef struct {
+    double high, low;
+} vl_pair;
+
+VL_INLINE double vl_pair_value(vl_pair x) { return x.high + x.low; }
+VL_INLINE bool vl_pair_zero(vl_pair x) { return x.high == 0 && x.low == 0; }
+VL_INLINE vl_pair vl_pair_of(double x) { return (vl_pair){x, 0}; }
+VL_INLINE vl_pair vl_pair_of_i64(int64_t x) {
+    double high = (double)x;
+    return (vl_pair){high, (double)(int64_t)((vl_i128)x - (vl_i128)high)};
+}
+VL_INLINE vl_pair vl_pair_of_i128(vl_i128 x) {
+    double high = (double)x;
+    return (vl_pair){high, (double)(x - (vl_i128)high)};
+}
+VL_INLINE vl_pair vl_pair_neg(vl_pair x) { return (vl_pair){-x.high, -x.low}; }
+
+VL_INLINE vl_pair vl_pair_add(vl_pair x, vl_pair y) {
+    double sum, error, low, low_error;
+    vl_two_sum(x.high, y.high, &sum, &error);
+    vl_two_sum(x.low, y.low, &low, &low_error);
+    error += low;
+    double high = sum + error;
+    error = error - (high - sum) + low_error;
+    double top = high + error;
+    return (vl_pair){top, error - (top - high)};
+}
+
+VL_INLINE vl_pair vl_pair_mul(vl_pair x, vl_pair y) {
+    double product, error;
+    vl_two_product(x.high, y.high, &product, &error);
+    error += x.high * y.low + x.low * y.high;
+    double high = product + error;
+    return (vl_pair){high, error - (high - product)};
+}
+
+/* x * weight, where the weight is nearly always 1 or -1. */
+VL_INLINE vl_i128 vl_weighted(vl_i128 x, int64_t weight, vl_errors *e) {
+    if (VL_LIKELY(weight == 1)) return x;
+    if (VL_LIKELY(weight == -1)) return vl_i128_sub(0, x, e);
+    return vl_i128_mul(x, weight, e);
+}
+
+VL_INLINE void vl_i64_into(int64_t *sum, int64_t x, vl_errors *e) { *sum = vl_i64_add(*sum, x, e); }
+VL_INLINE void vl_i128_into(vl_i128 *sum, vl_i128 x, vl_errors *e) { *sum = vl_i128_add(*sum, x, e); }
+VL_INLINE void vl_pair_into(vl_pair *sum, vl_pair x) { *sum = vl_pair_add(*sum, x); }
+
+/* The result of DOUBLE arithmetic: a finite number, and never -0.0. */
+VL_INLINE double vl_f64_result(double x, vl_errors *e, vl_errors bit) {
+    if (VL_UNLIKELY(!vl_f64_finite(x))) {
+        *e |= bit;
+        return 0;
+    }
+    return x + 0.0;
+}
+
+/* a in [low, high], or an error bit; the value is kept, so that the ring is. */
+VL_INLINE int64_t vl_i64_fit(int64_t x, int64_t low, int64_t high, vl_errors bit, vl_errors *e) {
+    *e |= vl_bit_if(x < low || x > high, bit);
+    return x;
+}
+VL_INLINE vl_i128 vl_i128_fit(vl_i128 x, vl_i128 low, vl_i128 high, vl_errors bit, vl_errors *e) {
+    *e |= vl_bit_if(x < low || x > high, bit);
+    return x;
+}
+
+/* x times a power of ten, at the end of the range where it does not fit: for comparisons only. */
+VL_INLINE vl_i128 vl_i128_saturated(vl_i128 x, vl_i128 unit) {
+    vl_i128 product;
+    if (VL_LIKELY(!__builtin_mul_overflow(x, unit, &product))) return product;
+    return x < 0 ? VL_I128_MIN : VL_I128_MAX;
+}
+
+/* Truncating division; 0 with VL_E_DIVIDE by zero. */
+VL_FUNCTION vl_i128 vl_i128_quotient(vl_i128 x, vl_i128 y, vl_errors *e) {
+    if (y == 0) {
+        *e |= VL_E_DIVIDE;
+        return 0;
+    }
+    return y == -1 ? vl_i128_sub(0, x, e) : x / y;
+}
+
+#endif

@@ -1,0 +1,153 @@
+/* program.h: what a compiled program shows to whoever runs it.
+ *
+ * A program is a shared library with one symbol, `vl_program`: tables, records and views by number, each
+ * with the functions that serve it. No name and no text of a user is in it. The same description serves the
+ * Python bridge (bridge.c) and any other host.
+ *
+ *   cell      one value on its way in or out, in its widest form
+ *   instance  a program with its state: an arena, and what belongs to this process only
+ *
+ * Errors are bits of instance->arena.errors (status.h). After an error the host undoes the events since the
+ * last boundary by the opposite events, in opposite order: every function is total and sums form a ring, so
+ * that restores the state exactly.
+ */
+#ifndef VL_PROGRAM_H
+#define VL_PROGRAM_H
+
+#include "amount.h"
+#include "calendar.h"
+#include "interned.h"
+
+#include <stdlib.h>
+
+enum { VL_PROGRAM_ABI = 1 };
+enum { VL_E_ROWS = 1 << 5, VL_E_DOUBLE = 1 << 6, VL_E_CALL = 1 << 7 }; /* several rows; not finite; host's error */
+
+typedef enum { VL_BOOLEAN, VL_INT32, VL_INT64, VL_DECIMAL, VL_DOUBLE, VL_TEXT } vl_kind;
+
+typedef struct {
+    union {
+        int64_t i;     /* VL_BOOLEAN, VL_INT32, VL_INT64 */
+        vl_i128 wide;  /* VL_DECIMAL */
+        double number; /* VL_DOUBLE */
+        vl_pair sum;   /* VL_DOUBLE, as the field of a record */
+        uint32_t text; /* VL_TEXT: the id of an interned string */
+    } as;
+    bool null;
+} vl_cell;
+
+/* A column of an Arrow batch. `data` holds int32, int64, 128-bit decimals, doubles, bits, or bytes of text
+ * under `offsets`; `valid` is a bitmap or NULL. Positions count from `from`. */
+typedef struct {
+    const void *data;
+    const uint8_t *valid;
+    const void *offsets;
+    bool large; /* 64-bit offsets */
+    int64_t from;
+} vl_column;
+
+typedef struct vl_instance vl_instance;
+/* Rows [from, to) of some columns; weights may be NULL for all 1. Answers the row after which an error was
+ * seen, else `to`. */
+typedef int64_t (*vl_rows_function)(vl_instance *, const vl_column *, const int64_t *weights, int64_t from, int64_t to);
+typedef void (*vl_emit)(void *sink, const vl_cell *row, int64_t weight);
+
+typedef struct {
+    uint32_t columns;
+    const uint8_t *kinds; /* vl_kind of each column */
+    const uint8_t *used;  /* does any trigger look at it? */
+    vl_rows_function on_tuple;    /* rows one by one, each with all its effects */
+    vl_rows_function on_change;   /* rows into the changes of a batch */
+    void (*on_batch)(vl_instance *); /* the effects of these changes */
+    void (*clear)(vl_instance *);    /* forget them */
+} vl_table;
+
+typedef struct {
+    uint32_t keys, fields;
+    const uint8_t *kinds; /* keys, then fields */
+    void (*entries)(vl_instance *, void *sink, vl_emit);      /* rows of keys and fields */
+    void (*add)(vl_instance *, const vl_cell *entry);         /* keys and amounts */
+    uint64_t (*count)(const vl_instance *);
+    uint64_t (*bytes)(const vl_instance *);
+    void (*keep_strings)(vl_instance *);
+} vl_record;
+
+typedef struct {
+    uint32_t columns;
+    const uint8_t *kinds;
+    void (*rows)(vl_instance *, void *sink, vl_emit);
+} vl_view;
+
+typedef struct {
+    uint32_t abi;
+    uint32_t tables, records, views;
+    const vl_table *table;
+    const vl_record *record;
+    const vl_view *view;
+    uint64_t state_bytes;
+    bool (*init)(vl_instance *);
+} vl_program_description;
+
+struct vl_instance {
+    vl_arena arena;
+    void *state;
+    vl_strings *strings;
+    uint64_t swept_at; /* strings left by the last sweep */
+    void *host;        /* the host's own */
+    /* A scalar function that only the host knows; false (with VL_E_CALL) when it failed. */
+    bool (*call)(vl_instance *, uint32_t function, const vl_cell *arguments, vl_cell *result);
+    struct {
+        uint8_t *bytes;
+        uint64_t used, room;
+    } later; /* additions that wait for the end of a trigger */
+};
+
+/* What a memo holds for NULL. */
+#define VL_NULL_ANSWER (VL_UNKNOWN - 1)
+
+/* ---- additions put off ---- */
+
+VL_COLD void vl_later_grow(vl_instance *x, uint64_t more) {
+    uint64_t room = x->later.room * 2 > x->later.used + more ? x->later.room * 2 : x->later.used + more + 4096;
+    uint8_t *bytes = realloc(x->later.bytes, room);
+    if (!bytes) {
+        x->arena.errors |= VL_E_LOST;
+        x->later.used = 0;
+        bytes = x->later.bytes;
+        room = x->later.room;
+    }
+    x->later.bytes = bytes;
+    x->later.room = room;
+}
+
+/* Room for one more note of `size` bytes, a multiple of 16; NULL with VL_E_LOST without memory. */
+VL_INLINE void *vl_later(vl_instance *x, uint64_t size) {
+    if (VL_UNLIKELY(x->later.used + size > x->later.room)) {
+        vl_later_grow(x, size);
+        if (x->later.used + size > x->later.room) return NULL;
+    }
+    void *note = x->later.bytes + x->later.used;
+    x->later.used += size;
+    return note;
+}
+
+/* ---- columns ---- */
+
+VL_INLINE bool vl_bit(const uint8_t *bits, int64_t i) { return bits[i >> 3] >> (i & 7) & 1; }
+VL_INLINE bool vl_column_null(const vl_column *c, int64_t i) { return c->valid && !vl_bit(c->valid, c->from + i); }
+VL_INLINE vl_text vl_column_text(const vl_column *c, int64_t i) {
+    i += c->from;
+    if (c->large) {
+        const int64_t *at = c->offsets;
+        return (vl_text){(const uint8_t *)c->data + at[i], (uint64_t)(at[i + 1] - at[i])};
+    }
+    const int32_t *at = c->offsets;
+    return (vl_text){(const uint8_t *)c->data + at[i], (uint64_t)(at[i + 1] - at[i])};
+}
+VL_INLINE vl_i128 vl_column_decimal(const vl_column *c, int64_t i) {
+    vl_i128 value;
+    memcpy(&value, (const uint8_t *)c->data + (c->from + i) * 16, 16);
+    return value;
+}
+
+#endif

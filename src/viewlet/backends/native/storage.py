@@ -1,0 +1,170 @@
+"""Records as C: the layout of entries, and the maps and indexes of the runtime that keep them.
+
+A record without keys is a plain struct. Others are a hash table of the runtime: entries in the table itself
+where they are small and have no further index, else in a pool with stable ids.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from viewlet.backends.native.forms import Form, Writer, field_form, stored_form
+from viewlet.loops.nodes import Record
+
+MAX_INPLACE_BYTES = 56
+
+
+@dataclass(frozen=True, slots=True)
+class CRecord:
+    """A record with its C name; ``r3_key``, ``r3_record``, ``r3_find`` and so on belong to ``r3``."""
+
+    name: str
+    record: Record
+
+    @property
+    def map(self) -> str:
+        """The map of the runtime."""
+        return f"&s->{self.name}.map"
+
+    @property
+    def pooled(self) -> bool:
+        """Do entries need an id, because of an index, their size, or removal in a loop?"""
+        record = self.record
+        if record.slices or record.swept or record.role != "map":
+            return True
+        sizes = [stored_form(key.type)[1] for key in record.keys]
+        sizes += [8 if field_form(f.type) is Form.I64 else 16 for f in record.fields]
+        return sum(sizes) > MAX_INPLACE_BYTES
+
+    @property
+    def nullable(self) -> bool:
+        """Can a key column be NULL?"""
+        return any(key.nullable for key in self.record.keys)
+
+    def field(self, name: str) -> str:
+        """The C member of a field."""
+        return f"f{next(i for i, f in enumerate(self.record.fields) if f.name == name)}"
+
+    def form(self, name: str) -> Form:
+        """The form of a field."""
+        return field_form(next(f.type for f in self.record.fields if f.name == name))
+
+    def slice(self, positions: tuple[int, ...]) -> str:
+        """The C name of the slice index on some key positions."""
+        return f"{self.name}s{self.record.slices.index(positions)}"
+
+
+def name_records(records: Mapping[str, Record]) -> dict[str, CRecord]:
+    """C names for records."""
+    return {name: CRecord(f"r{i}", record) for i, (name, record) in enumerate(records.items())}
+
+
+def write_record(out: Writer, at: CRecord) -> None:
+    """The types and functions of one record."""
+    if not at.record.keys:
+        _struct(out, f"{at.name}_record", _fields(at))
+        return
+    name = at.name
+    columns = range(len(at.record.keys))
+    _struct(out, f"{name}_key", _key_members(at, columns))
+    bookkeeping = [("uint32_t", "id", 4)] if at.pooled else []
+    bookkeeping += [("uint32_t", f"{at.slice(positions)}_at", 4) for positions in at.record.slices]
+    _struct(out, f"{name}_record", [(f"{name}_key", "key", 99), *_fields(at), *bookkeeping])
+    _hash_and_equal(out, name, at, columns)
+    out.line(f"#define VL_MAP {name}")
+    out.line(f"#define VL_MAP_EMPTY(r) ({_empty(at)})")
+    if at.record.slices:
+        out.line("#define VL_MAP_INDEXED")
+    out.line(f'#include "map_{"pooled" if at.pooled else "inplace"}.h"')
+    for positions in at.record.slices:
+        _slice(out, at, positions)
+    members = [(f"vl_map_{'pooled' if at.pooled else 'inplace'}", "map", 0)]
+    members += [("vl_slice_index", at.slice(positions), 0) for positions in at.record.slices]
+    _struct(out, f"{name}_store", members)
+    if at.record.slices:
+        for function, call in (("attach", "add"), ("detach", "drop")):
+            with out.block(f"static void {name}_{function}(vl_arena *a, vl_map_pooled *m, {name}_record *r)"):
+                out.line(f"{name}_store *store = ({name}_store *)m;")
+                for positions in at.record.slices:
+                    index = at.slice(positions)
+                    out.line(f"{index}_{call}(a, m, &store->{index}, r);")
+
+
+def _slice(out: Writer, at: CRecord, positions: tuple[int, ...]) -> None:
+    index = at.slice(positions)
+    _struct(out, f"{index}_key", _key_members(at, positions))
+    parts = [f".k{i} = r->key.k{i}" for i in positions]
+    if _mask(at, positions):
+        parts.append(f".nulls = r->key.nulls & {_mask(at, positions):#x}")
+    head = f"VL_INLINE {index}_key {index}_of(const {at.name}_record *r)"
+    out.line(f"{head} {{ return ({index}_key){{{', '.join(parts)}}}; }}")
+    _hash_and_equal(out, index, at, positions)
+    out.line(f"#define VL_SLICE {index}")
+    out.line(f"#define VL_SLICE_MAP {at.name}")
+    out.line('#include "slice.h"')
+
+
+def _struct(out: Writer, name: str, members: Iterable[tuple[str, str, int]]) -> None:
+    """Members by size, so that there are no holes."""
+    with out.block("typedef struct"):
+        for kind, member, _ in sorted(members, key=lambda m: -m[2]):
+            out.line(f"{kind} {member};")
+    out.lines[-1] += f" {name};"
+
+
+def _fields(at: CRecord) -> list[tuple[str, str, int]]:
+    return [
+        (form.value, f"f{i}", {Form.I64: 8, Form.PAIR: 8}.get(form, 16))
+        for i, field in enumerate(at.record.fields)
+        for form in [field_form(field.type)]
+    ]
+
+
+def _key_members(at: CRecord, positions: Iterable[int]) -> list[tuple[str, str, int]]:
+    members = [
+        (kind, f"k{i}", size) for i in positions for kind, size in [stored_form(at.record.keys[i].type)]
+    ]
+    if _mask(at, positions):
+        members.append(("uint32_t", "nulls", 1))
+    return members
+
+
+def _mask(at: CRecord, positions: Iterable[int]) -> int:
+    """The bits of the NULL flags of some key columns."""
+    return sum(1 << i for i in positions if at.record.keys[i].nullable)
+
+
+def _hash_and_equal(out: Writer, name: str, at: CRecord, positions: Iterable[int]) -> None:
+    words: list[str] = []
+    tests: list[str] = []
+    for i in positions:
+        kind = stored_form(at.record.keys[i].type)[0]
+        tests.append(f"p->k{i} == q->k{i}")
+        match kind:
+            case "double":
+                words.append(f"vl_f64_key(p->k{i})")
+            case "vl_i128":
+                words += [f"(uint64_t)p->k{i}", f"(uint64_t)(p->k{i} >> 64)"]
+            case _:
+                words.append(f"(uint64_t)p->k{i}")
+    if _mask(at, positions):
+        words.append("p->nulls")
+        tests.append("p->nulls == q->nulls")
+    text = f"vl_hash{min(len(words), 3)}({', '.join(words[:3])})"
+    for word in words[3:]:
+        text = f"vl_hash2({text}, {word})"
+    out.line(f"VL_INLINE uint64_t {name}_hash(const {name}_key *p) {{ return {text}; }}")
+    head = f"VL_INLINE bool {name}_equal(const {name}_key *p, const {name}_key *q)"
+    out.line(f"{head} {{ return {' && '.join(tests)}; }}")
+
+
+def _empty(at: CRecord) -> str:
+    """When an entry is gone; see :class:`viewlet.loops.nodes.Record`."""
+    tests = []
+    for i, field in enumerate(at.record.fields):
+        if field_form(field.type) is not Form.PAIR:
+            tests.append(f"(r)->f{i} == 0")
+        elif at.record.counted is None:
+            tests.append(f"vl_pair_zero((r)->f{i})")
+    return " && ".join(tests)

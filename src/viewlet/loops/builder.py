@@ -1,0 +1,269 @@
+"""Building blocks so that equal work is done once.
+
+Terms are laid into a block one after the other. What a term needs and the block (or one around it) already
+has, is shared: a lookup, a binding, a loop, a condition, a sum. This is safe because everything in a block
+reads the same state. Variables are named after what they are bound to, so equal operations are equal nodes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
+
+from viewlet.calculus.nodes import Argument
+from viewlet.core.names import Names
+from viewlet.core.scalar import TRUE, Const, Scalar, Var, nullable
+from viewlet.core.types import BOOLEAN, Type
+from viewlet.loops.nodes import (
+    Add,
+    Amount,
+    Best,
+    Bind,
+    Block,
+    Emit,
+    Gather,
+    Get,
+    If,
+    Loop,
+    Offer,
+    Op,
+    Product,
+    Record,
+    Total,
+    Yield,
+)
+
+_SUFFIX = re.compile(r"(_\d+)+$")
+
+
+@dataclass(slots=True)
+class Variables:
+    """One variable per thing that can be bound."""
+
+    names: Names = field(default_factory=Names)
+    phase: int = 0
+    _known: dict[Hashable, Var] = field(default_factory=dict)
+
+    def of(self, what: Hashable, hint: str, kind: Type, nullable: bool) -> Var:
+        """The variable that stands for ``what`` in the present phase, within which no state changes."""
+        key = (self.phase, what)
+        if key not in self._known:
+            name = self.names.fresh(_SUFFIX.sub("", hint.lstrip("@")) or "x")
+            self._known[key] = Var(name, kind, nullable)
+        return self._known[key]
+
+
+@dataclass(slots=True)
+class GetBuilder:
+    """A lookup to which readers may add fields."""
+
+    record: Record
+    keys: tuple[Argument, ...]
+    variables: Variables
+    reads: dict[str, Var] = field(default_factory=dict)
+
+    @property
+    def found(self) -> Var:
+        """Is there an entry?"""
+        return self.variables.of(("found", self.record.name, self.keys), "found", BOOLEAN, False)
+
+    def read(self, name: str) -> Var:
+        """The value of a field."""
+        if name not in self.reads:
+            kind = next(f.type for f in self.record.fields if f.name == name)
+            what = ("get", self.record.name, self.keys, name)
+            self.reads[name] = self.variables.of(what, f"{self.record.name}_{name}", kind, False)
+        return self.reads[name]
+
+    def freeze(self) -> Op:
+        """The finished operation."""
+        return Get(self.record.name, self.keys, tuple(self.reads.items()), self.found)
+
+
+class LoopBuilder:
+    """A loop to which readers may add fields and whose body grows."""
+
+    def __init__(self, record: Record, bound: tuple[tuple[int, Argument], ...], parent: BlockBuilder) -> None:
+        self.record = record
+        self.bound = bound
+        same = [at for at in parent.loops() if (at.record.name, at.bound) == (record.name, bound)]
+        self.what = ("loop", record.name, bound, len(same))
+        self.variables = parent.variables
+        given = dict(bound)
+        self.binds = {
+            i: self.variables.of((*self.what, i), key.name, key.type, key.nullable)
+            for i, key in enumerate(record.keys)
+            if i not in given
+        }
+        self.keys: tuple[Argument, ...] = tuple(
+            given[i] if i in given else self.binds[i] for i in range(len(record.keys))
+        )
+        self.reads: dict[str, Var] = {}
+        self.body = BlockBuilder(self.variables, parent, loop=self)
+
+    @property
+    def found(self) -> Scalar:
+        """Inside the loop there is an entry."""
+        return TRUE
+
+    def read(self, name: str) -> Var:
+        """The value of a field."""
+        if name not in self.reads:
+            kind = next(f.type for f in self.record.fields if f.name == name)
+            hint = f"{self.record.name}_{name}"
+            self.reads[name] = self.variables.of((*self.what, name), hint, kind, False)
+        return self.reads[name]
+
+    def freeze(self) -> Op:
+        """The finished operation."""
+        binds, reads = tuple(self.binds.items()), tuple(self.reads.items())
+        return Loop(self.record.name, self.bound, binds, reads, self.body.freeze())
+
+
+class BlockBuilder:
+    """A block that grows: bindings first, then conditions and loops, then what is written.
+
+    Bindings only read, so they may all come first. ``sums`` marks the body of a total or the like: it runs
+    exactly when the block around it runs, so its bindings are made there and shared further.
+    """
+
+    def __init__(
+        self,
+        variables: Variables,
+        parent: BlockBuilder | None = None,
+        *,
+        loop: LoopBuilder | None = None,
+        condition: Scalar | None = None,
+        sums: bool = False,
+    ) -> None:
+        self.variables = variables
+        self.parent = parent
+        self.loop_here = loop
+        self.condition = condition
+        self.home: BlockBuilder = parent.home if sums and parent is not None else self
+        self._bindings: dict[Hashable, GetBuilder | Op] = {}
+        self._conditions: dict[Scalar, BlockBuilder] = {}
+        self._loops: dict[Hashable, LoopBuilder] = {}
+        self._nested: list[BlockBuilder | LoopBuilder] = []
+        self._added: dict[tuple[str, tuple[Argument, ...]], dict[str, list[Product]]] = {}
+        self._yielded: list[Product] = []
+        self._last: list[Op] = []
+
+    def loops(self) -> list[LoopBuilder]:
+        """The loops around this block, innermost first."""
+        own = [self.loop_here] if self.loop_here is not None else []
+        return own + (self.parent.loops() if self.parent is not None else [])
+
+    def _shared(self, what: Hashable) -> GetBuilder | Op | None:
+        found = self._bindings.get(what)
+        return found if found is not None or self.parent is None else self.parent._shared(what)
+
+    def _bind_once(self, what: Hashable, make: Callable[[], GetBuilder | Op]) -> GetBuilder | Op:
+        found = self._shared(what)
+        if found is None:
+            found = self.home._bindings[what] = make()
+        return found
+
+    def get(self, record: Record, keys: tuple[Argument, ...]) -> GetBuilder | LoopBuilder:
+        """The entry at a key; inside a loop over it, the loop's own."""
+        for loop in self.loops():
+            if loop.record.name == record.name and loop.keys == keys:
+                return loop
+        found = self._bind_once(("get", record.name, keys), lambda: GetBuilder(record, keys, self.variables))
+        assert isinstance(found, GetBuilder)
+        return found
+
+    def bind(self, scalar: Scalar, hint: str) -> Var | Const:
+        """A variable with the value of a scalar."""
+        if isinstance(scalar, Var | Const):
+            return scalar
+        var = self.variables.of(("bind", scalar), hint, scalar.type, nullable(scalar))
+        self._bind_once(("bind", scalar), lambda: Bind(var, scalar))
+        return var
+
+    def total(self, body: Block, kind: Type, hint: str) -> Var:
+        """A variable with the sum that a body yields."""
+        var = self.variables.of(("total", body, kind), hint, kind, False)
+        self._bind_once(("total", body, kind), lambda: Total(var, body))
+        return var
+
+    def best(self, body: Block, best: Best) -> Var:
+        """A variable with the best that a body offers; ``best`` gives operation, type and hint."""
+        var = self.variables.of(("best", best.op, body), best.var.name, best.var.type, True)
+        self._bind_once(("best", best.op, body), lambda: Best(var, best.op, body))
+        return var
+
+    def gather(self, record: str, body: Block) -> None:
+        """Fill a temporary here, unless that is done already."""
+        self._bind_once(("gather", record), lambda: Gather(record, body))
+
+    def inner(self) -> BlockBuilder:
+        """The body of a total, best or gather of this block."""
+        return BlockBuilder(self.variables, self, sums=True)
+
+    def when(self, condition: Scalar) -> BlockBuilder:
+        """The block that runs where a condition is TRUE."""
+        block: BlockBuilder | None = self
+        while block is not None:
+            if condition == TRUE or block.condition == condition:
+                return self
+            block = block.parent
+        if condition not in self._conditions:
+            self._conditions[condition] = BlockBuilder(self.variables, self, condition=condition)
+            self._nested.append(self._conditions[condition])
+        return self._conditions[condition]
+
+    def has_condition(self, condition: Scalar) -> bool:
+        """Is there a block for this condition already?"""
+        return condition in self._conditions
+
+    def loop(self, record: Record, bound: tuple[tuple[int, Argument], ...]) -> LoopBuilder:
+        """The loop over the entries that agree with the bound keys."""
+        what = (record.name, bound)
+        if what not in self._loops:
+            self._loops[what] = LoopBuilder(record, bound, self)
+            self._nested.append(self._loops[what])
+        return self._loops[what]
+
+    def add(self, record: str, keys: tuple[Argument, ...], name: str, product: Product) -> None:
+        """Add a product to a field of an entry."""
+        self._added.setdefault((record, keys), {}).setdefault(name, []).append(product)
+
+    def yields(self, product: Product) -> None:
+        """Add a product to the total around this block."""
+        self._yielded.append(product)
+
+    def last(self, op: Offer | Emit) -> None:
+        """Something to do at the end of the block."""
+        self._last.append(op)
+
+    def freeze(self) -> Block:
+        """The finished block."""
+        ops: list[Op] = [b.freeze() if isinstance(b, GetBuilder) else b for b in self._bindings.values()]
+        for nested in self._nested:
+            if isinstance(nested, LoopBuilder):
+                ops.append(nested.freeze())
+            else:
+                assert nested.condition is not None
+                ops.append(If(nested.condition, nested.freeze()))
+        for (record, keys), fields in self._added.items():
+            amounts = tuple((name, collect(products)) for name, products in fields.items())
+            if kept := tuple((name, amount) for name, amount in amounts if amount):
+                ops.append(Add(record, keys, kept))
+        if amount := collect(self._yielded):
+            ops.append(Yield(amount))
+        return tuple(op for op in [*ops, *self._last] if not _is_idle(op))
+
+
+def collect(products: list[Product]) -> Amount:
+    """Equal products together, zeros dropped."""
+    coefficients: dict[tuple[Scalar, ...], int] = {}
+    for product in products:
+        coefficients[product.factors] = coefficients.get(product.factors, 0) + product.coefficient
+    return tuple(Product(c, factors) for factors, c in coefficients.items() if c)
+
+
+def _is_idle(op: Op) -> bool:
+    """A condition or loop around nothing."""
+    return isinstance(op, If | Loop) and not op.body

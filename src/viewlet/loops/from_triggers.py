@@ -1,0 +1,206 @@
+"""Maintenance programs to loops."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from viewlet.calculus.events import WEIGHT, TupleEvent
+from viewlet.calculus.nodes import Argument
+from viewlet.core.scalar import Call, Const, Scalar, Var, substitute
+from viewlet.core.types import BIGINT
+from viewlet.loops.access import choose_access
+from viewlet.loops.builder import BlockBuilder, Variables
+from viewlet.loops.lower import Env, Lowering, named
+from viewlet.loops.nodes import (
+    Add,
+    Assign,
+    Block,
+    Emit,
+    Gather,
+    KeyColumn,
+    Loop,
+    LoopProgram,
+    Op,
+    Product,
+    TableLoops,
+    ViewLoops,
+    blocks,
+    operations,
+)
+from viewlet.loops.order import reads_before_writes
+from viewlet.loops.storage import Storage, open_storage, widened
+from viewlet.sql.catalog import Table
+from viewlet.triggers.order import reads
+from viewlet.triggers.program import Program, Statement, Trigger, View
+
+
+def triggers_to_loops(program: Program) -> LoopProgram:
+    """The loops of a program.
+
+    Key columns start with the types of the maps' definitions; where a statement adds a wider key, the column
+    is widened and everything lowered again, until all fits.
+    """
+    keys: dict[tuple[str, int], KeyColumn] = {}
+    while True:
+        storage = open_storage(program, keys)
+        lowered = _lower(program, storage)
+        wider = {
+            (op.record, i): column
+            for block in blocks(lowered)
+            for op in operations(block)
+            if isinstance(op, Add)
+            for i, (old, argument) in enumerate(zip(lowered.records[op.record].keys, op.keys, strict=True))
+            if (column := widened(keys.get((op.record, i), old), argument)) != old
+        }
+        if not wider:
+            return lowered
+        keys |= wider
+
+
+def _lower(program: Program, storage: Storage) -> LoopProgram:
+    tables = {
+        name: _table(program, storage, table)
+        for name, table in program.tables.items()
+        if name in program.triggers or name in program.batch_triggers
+    }
+    views = {name: _view(view, storage) for name, view in program.views.items()}
+    draft = LoopProgram(storage.records, storage.layout.places, tables, views)
+    records = choose_access(storage.records, blocks(draft))
+    return LoopProgram(records, storage.layout.places, tables, views)
+
+
+def _table(program: Program, storage: Storage, table: Table) -> TableLoops:
+    variables = Variables()
+    parameters = tuple(
+        variables.of(("column", i), var.name, var.type, var.nullable)
+        for i, var in enumerate(TupleEvent(table).parameters)
+    )
+    weight = variables.of("weight", "w", BIGINT, False)
+    row: Env = {f"@{column.name}": var for column, var in zip(table.columns, parameters, strict=True)}
+    on_tuple = _trigger(program.triggers.get(table.name), storage, variables, row | {WEIGHT.name: weight})
+    on_batch = _trigger(program.batch_triggers.get(table.name), storage, Variables(), {})
+    changes = storage.changes.get(table.name, [])
+    on_change = BlockBuilder(Variables())
+    for change in changes:
+        block = on_change
+        for i, constant in change.constants:
+            block = block.when(Call("==", (parameters[i], constant), constant.type))
+        keys = tuple(parameters[i] for i in change.columns)
+        block.add(change.record, keys, "n", Product(1, (weight,)))
+        block.add(change.record, keys, "a", Product(1, (Call("abs", (weight,), BIGINT),)))
+    return TableLoops(
+        table,
+        parameters,
+        weight,
+        on_tuple,
+        on_change.freeze(),
+        on_batch,
+        tuple(change.record for change in changes),
+        _prefers_batches(on_tuple),
+    )
+
+
+def _prefers_batches(on_tuple: Block) -> bool:
+    """Does a row cost more than its own effect, so that a batch should pay once for all its rows?
+
+    That is so if something is recomputed or if all entries of a record are looped over.
+    """
+    return any(
+        isinstance(op, Assign | Gather) or (isinstance(op, Loop) and not op.bound)
+        for op in operations(on_tuple)
+    )
+
+
+def _trigger(trigger: Trigger | None, storage: Storage, variables: Variables, env: Env) -> Block:
+    """Increments on the old state, then recomputations on the new one, in their order."""
+    if trigger is None:
+        return ()
+    lowering = Lowering(storage)
+    root = BlockBuilder(variables)
+    for statement in trigger.increments:
+        _add(lowering, statement, root, env)
+    ops: list[Op] = [*reads_before_writes(root.freeze())]
+    for group in _groups(trigger.recomputations, storage):
+        variables.phase += 1
+        ops += _recompute(lowering, group, BlockBuilder(variables), env)
+    return tuple(ops)
+
+
+def _add(lowering: Lowering, statement: Statement, block: BlockBuilder, env: Env) -> None:
+    place = lowering.storage.layout.places[statement.target]
+
+    def put(at: BlockBuilder, found: Env, product: Product) -> None:
+        at.add(place.record, _target(statement, place.order, found), place.field, product)
+
+    lowering.query(statement.query, block, env, put)
+
+
+def _target(statement: Statement, order: Sequence[int], env: Env) -> tuple[Argument, ...]:
+    keys: list[Argument] = []
+    for i in order:
+        key = substitute(statement.keys[i], env)
+        assert isinstance(key, Var | Const)
+        keys.append(key)
+    return tuple(keys)
+
+
+def _groups(statements: Iterable[Statement], storage: Storage) -> Iterable[list[Statement]]:
+    """Statements in a row that recompute fields of one record and do not read it."""
+    group: list[Statement] = []
+    for statement in statements:
+        record = storage.layout.places[statement.target].record
+        read = {storage.layout.places[name].record for name in reads(statement.query)}
+        if group and (record in read or storage.layout.places[group[-1].target].record != record):
+            yield group
+            group = []
+        group.append(statement)
+    if group:
+        yield group
+
+
+def _recompute(lowering: Lowering, group: list[Statement], block: BlockBuilder, env: Env) -> Block:
+    """``R{n, s} := ..``: by totals if there is one entry at most, else through a temporary."""
+    storage = lowering.storage
+    record = storage.records[storage.layout.places[group[0].target].record]
+    fields = [storage.layout.places[statement.target].field for statement in group]
+    if not record.keys:
+        old = block.get(record, ())
+        for statement, name in zip(group, fields, strict=True):
+            kind = next(f.type for f in record.fields if f.name == name)
+            new = lowering.total(statement.query, block, env, kind, f"new_{name}")
+            block.add(record.name, (), name, Product(1, (new,)))
+            block.add(record.name, (), name, Product(-1, (old.read(name),)))
+        return block.freeze()
+    inner = BlockBuilder(block.variables, block)
+    for statement, name in zip(group, fields, strict=True):
+        order = storage.layout.places[statement.target].order
+
+        def put(
+            at: BlockBuilder,
+            found: Env,
+            product: Product,
+            statement: Statement = statement,
+            order: Sequence[int] = order,
+            name: str = name,
+        ) -> None:
+            at.add("", _target(statement, order, found), name, product)
+
+        lowering.query(statement.query, inner, env, put)
+    body = inner.freeze()
+    typed = tuple((f.name, f.type) for f in record.fields if f.name in fields)
+    keys = tuple(Var(key.name, key.type, key.nullable) for key in record.keys)
+    name = storage.temporary((record.name, body), keys, typed)
+    return (Gather(name, named(body, name)), Assign(record.name, tuple(n for n, _ in typed), name))
+
+
+def _view(view: View, storage: Storage) -> ViewLoops:
+    lowering = Lowering(storage)
+    root = BlockBuilder(Variables())
+    for part in view.output:
+        row = part.row
+
+        def emit(at: BlockBuilder, found: Env, product: Product, row: tuple[Scalar, ...] = row) -> None:
+            at.last(Emit(tuple(substitute(scalar, found) for scalar in row), (product,)))
+
+        lowering.term(part.term, root, {}, emit)
+    return ViewLoops(view.name, view.columns, root.freeze())

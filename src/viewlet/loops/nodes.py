@@ -1,0 +1,254 @@
+"""Loops: what a trigger does, step by step, with every decision made and nothing left to an emitter.
+
+A block is a sequence of operations; a variable that an operation declares is visible to the rest of its block
+and to everything nested in it. Scalars, types and NULL are those of ``core``.
+
+==================================  ==========================================================================
+``x = e``                           bind a scalar
+``get R[k..] -> n: x, found: f``    the entry of a record at a whole key; absent: zeros, and f is FALSE
+``for R[k, *y] -> n: x: ..``        each entry that agrees with the bound keys (none bound: all entries)
+``if e: ..``                        where e is TRUE
+``x = total: ..``                   0, plus every ``yield`` inside
+``x = least: ..``, ``greatest``     NULL, then the best of the values that are offered inside
+``R[k..] += n: a, s: b``            add amounts to the fields of an entry; one whose fields are all 0 goes
+``later R[k..] += ..``, ``flush``   the same, but only at the flush, when everything has been read
+``gather R: ..``                    empty the temporary R, then fill it
+``R{n} := T``                       make fields of R those of a temporary, writing only differences
+``emit (e..) * a``                  a row of a view, that many times
+==================================  ==========================================================================
+
+An amount is a sum of products: integers times scalars that are never NULL.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from viewlet.calculus.nodes import Argument
+from viewlet.core.scalar import Scalar, Var
+from viewlet.core.types import Type
+from viewlet.sql.catalog import Table
+from viewlet.triggers.records import Place
+
+Role: TypeAlias = Literal["map", "change", "temporary"]
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A number in every entry of a record; ``map`` names the map whose value it is, if it is one's."""
+
+    name: str
+    type: Type
+    map: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class KeyColumn:
+    """A key column of a record."""
+
+    name: str
+    type: Type
+    nullable: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """Entries by key, and how they are found.
+
+    ``slices`` lists the sets of key positions that loops bind: one index for each. An entry is gone when its
+    exact fields are 0, and its DOUBLE fields too unless ``counted`` names the field that tells; so what
+    rounding left of a DOUBLE sum goes with its group. ``swept`` says that entries are removed while they are
+    looped over, which needs entries that stay where they are.
+    """
+
+    name: str
+    role: Role
+    keys: tuple[KeyColumn, ...]
+    fields: tuple[Field, ...]
+    counted: str | None
+    slices: tuple[tuple[int, ...], ...] = ()
+    swept: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """``coefficient`` times scalars."""
+
+    coefficient: int
+    factors: tuple[Scalar, ...]
+
+
+Amount: TypeAlias = tuple[Product, ...]
+Read: TypeAlias = tuple[str, Var]
+
+
+@dataclass(frozen=True, slots=True)
+class Bind:
+    """``var = scalar``."""
+
+    var: Var
+    scalar: Scalar
+
+
+@dataclass(frozen=True, slots=True)
+class Get:
+    """One entry, or zeros."""
+
+    record: str
+    keys: tuple[Argument, ...]
+    reads: tuple[Read, ...]
+    found: Var
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """The entries that agree with ``bound``; ``binds`` names their other key columns."""
+
+    record: str
+    bound: tuple[tuple[int, Argument], ...]
+    binds: tuple[tuple[int, Var], ...]
+    reads: tuple[Read, ...]
+    body: Block
+
+
+@dataclass(frozen=True, slots=True)
+class If:
+    """Where the condition is TRUE, not FALSE or NULL."""
+
+    condition: Scalar
+    body: Block
+
+
+@dataclass(frozen=True, slots=True)
+class Total:
+    """``var`` is the sum of what the body yields."""
+
+    var: Var
+    body: Block
+
+
+@dataclass(frozen=True, slots=True)
+class Yield:
+    """Add to the nearest enclosing :class:`Total`."""
+
+    amount: Amount
+
+
+@dataclass(frozen=True, slots=True)
+class Best:
+    """``var`` is the least or greatest of what the body offers, NULL if it offers nothing."""
+
+    var: Var
+    op: Literal["min", "max"]
+    body: Block
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """A candidate for the nearest enclosing :class:`Best`; NULL is none."""
+
+    scalar: Scalar
+
+
+@dataclass(frozen=True, slots=True)
+class Add:
+    """Add to the fields of one entry; ``later`` puts it off until the :class:`Flush`."""
+
+    record: str
+    keys: tuple[Argument, ...]
+    amounts: tuple[tuple[str, Amount], ...]
+    later: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Flush:
+    """Do every addition that was put off."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gather:
+    """Empty a temporary, then run a body that adds to it."""
+
+    record: str
+    body: Block
+
+
+@dataclass(frozen=True, slots=True)
+class Assign:
+    """The ``fields`` of a record become those of a temporary of the same keys and field names."""
+
+    record: str
+    fields: tuple[str, ...]
+    temporary: str
+
+
+@dataclass(frozen=True, slots=True)
+class Emit:
+    """One row of a view, with its multiplicity."""
+
+    row: tuple[Scalar, ...]
+    amount: Amount
+
+
+Op: TypeAlias = Bind | Get | Loop | If | Total | Yield | Best | Offer | Add | Flush | Gather | Assign | Emit
+Block: TypeAlias = tuple[Op, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TableLoops:
+    """What the changes of one table do.
+
+    ``on_tuple`` runs once per row, with the row in ``parameters``. For a batch, ``on_change`` runs per row
+    and fills the records ``changes``; then ``on_batch`` runs once, and ``changes`` are cleared. ``batched``
+    says which of the two a whole batch should choose.
+    """
+
+    table: Table
+    parameters: tuple[Var, ...]
+    weight: Var
+    on_tuple: Block
+    on_change: Block
+    on_batch: Block
+    changes: tuple[str, ...]
+    batched: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ViewLoops:
+    """How the rows of a view are read."""
+
+    name: str
+    columns: tuple[tuple[str, Type], ...]
+    body: Block
+
+
+@dataclass(frozen=True, slots=True)
+class LoopProgram:
+    """A maintenance program as loops; ``places`` says where each map's value is."""
+
+    records: Mapping[str, Record]
+    places: Mapping[str, Place]
+    tables: Mapping[str, TableLoops]
+    views: Mapping[str, ViewLoops]
+
+
+def body_of(op: Op) -> Block:
+    """The nested block of an operation; empty if it has none."""
+    return op.body if isinstance(op, Loop | If | Total | Best | Gather) else ()
+
+
+def operations(block: Block) -> Iterator[Op]:
+    """Every operation of a block and below, in order."""
+    for op in block:
+        yield op
+        yield from operations(body_of(op))
+
+
+def blocks(program: LoopProgram) -> Iterator[Block]:
+    """Every block that a program runs."""
+    for table in program.tables.values():
+        yield from (table.on_tuple, table.on_change, table.on_batch)
+    for view in program.views.values():
+        yield view.body

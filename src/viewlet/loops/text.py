@@ -1,0 +1,130 @@
+"""How loops read; see ``nodes.py`` for the notation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import assert_never
+
+from viewlet.calculus.nodes import Argument
+from viewlet.core.scalar import Var
+from viewlet.core.text import show
+from viewlet.loops.nodes import (
+    Add,
+    Amount,
+    Assign,
+    Best,
+    Bind,
+    Block,
+    Emit,
+    Flush,
+    Gather,
+    Get,
+    If,
+    Loop,
+    LoopProgram,
+    Offer,
+    Op,
+    Product,
+    Read,
+    Record,
+    TableLoops,
+    Total,
+    Yield,
+)
+
+
+def show_loops(program: LoopProgram) -> str:
+    """The text of a whole program: records, then what each table's changes do, then the views."""
+    parts = [[show_record(record) for record in program.records.values()]]
+    parts += [list(_table(table)) for table in program.tables.values()]
+    parts += [[f"view {view.name}:", *show_block(view.body, "  ")] for view in program.views.values()]
+    return "\n\n".join("\n".join(part) for part in parts)
+
+
+def show_record(record: Record) -> str:
+    """``record R[key TYPE]{field TYPE} by (key)``"""
+    keys = ", ".join(f"{k.name} {k.type}{'' if k.nullable else ' NOT NULL'}" for k in record.keys)
+    fields = ", ".join(f"{field.name} {field.type}" for field in record.fields)
+    names = [key.name for key in record.keys]
+    slices = "".join(f" by ({', '.join(names[i] for i in positions)})" for positions in record.slices)
+    role = "record" if record.role == "map" else record.role
+    return f"{role} {record.name}[{keys}]{{{fields}}}{slices}"
+
+
+def _table(table: TableLoops) -> Iterator[str]:
+    yield f"on {table.table.name}:"
+    yield from show_block(table.on_tuple, "  ")
+    yield f"on {table.table.name} batch{'' if table.batched else ' (if asked for)'}, each row:"
+    yield from show_block(table.on_change, "  ")
+    yield f"on {table.table.name} batch, then:"
+    yield from show_block(table.on_batch, "  ")
+
+
+def show_block(block: Block, indent: str = "") -> Iterator[str]:
+    """The lines of a block."""
+    for op in block:
+        yield from (f"{indent}{line}" for line in show_op(op))
+
+
+def show_op(op: Op) -> Iterator[str]:
+    """The lines of one operation."""
+    match op:
+        case Bind(var, scalar):
+            yield f"{var.name} = {show(scalar)}"
+        case Get(record, keys, reads, found):
+            yield f"get {record}[{_keys(keys)}] -> {_reads((*reads, ('found', found)))}"
+        case Loop(record, bound, binds, reads, body):
+            yield f"for {record}[{_pattern(dict(bound), dict(binds))}] -> {_reads(reads)}:"
+            yield from show_block(body, "  ")
+        case If(condition, body):
+            yield f"if {show(condition)}:"
+            yield from show_block(body, "  ")
+        case Total(var, body):
+            yield f"{var.name} = total:"
+            yield from show_block(body, "  ")
+        case Yield(amount):
+            yield f"yield {show_amount(amount)}"
+        case Best(var, kind, body):
+            yield f"{var.name} = {'least' if kind == 'min' else 'greatest'}:"
+            yield from show_block(body, "  ")
+        case Offer(scalar):
+            yield f"offer {show(scalar)}"
+        case Add(record, keys, amounts, later):
+            shown = ", ".join(f"{name}: {show_amount(amount)}" for name, amount in amounts)
+            yield f"{'later ' if later else ''}{record}[{_keys(keys)}] += {shown}"
+        case Flush():
+            yield "flush"
+        case Gather(record, body):
+            yield f"gather {record}:"
+            yield from show_block(body, "  ")
+        case Assign(record, fields, temporary):
+            yield f"{record}{{{', '.join(fields)}}} := {temporary}"
+        case Emit(row, amount):
+            yield f"emit ({', '.join(map(show, row))}) * {show_amount(amount)}"
+        case _:
+            assert_never(op)
+
+
+def show_amount(amount: Amount) -> str:
+    """A sum of products."""
+    return " + ".join(map(_product, amount)) or "0"
+
+
+def _product(product: Product) -> str:
+    factors = [f"({show(f)})" if not isinstance(f, Var) else f.name for f in product.factors]
+    if product.coefficient != 1 or not factors:
+        factors.insert(0, str(product.coefficient))
+    return "*".join(factors)
+
+
+def _keys(keys: tuple[Argument, ...]) -> str:
+    return ", ".join(map(show, keys))
+
+
+def _reads(reads: tuple[Read, ...]) -> str:
+    return ", ".join(f"{field}: {var.name}" for field, var in reads)
+
+
+def _pattern(bound: Mapping[int, Argument], binds: Mapping[int, Var]) -> str:
+    width = len(bound) + len(binds)
+    return ", ".join(show(bound[i]) if i in bound else f"*{binds[i].name}" for i in range(width))
