@@ -84,7 +84,16 @@ def _columns(table: Table, data: Data, *orders: tuple[str, ...]) -> tuple[list[s
         arrow.validate(full=True)
     except pa.ArrowInvalid as reason:
         raise DataError(f"table {table.name!r}: invalid Arrow data: {reason}") from None
-    return [name.lower() for name in arrow.column_names], arrow.columns or [[]]
+    return _lower(table, arrow.column_names), arrow.columns or [[]]
+
+
+def _lower(table: Table, names: Iterable[Any]) -> list[str]:
+    """Column names in lower case, each once."""
+    lower = [str(name).lower() for name in names]
+    for name in lower:
+        if lower.count(name) > 1:
+            raise DataError(f"table {table.name!r}: the column {name!r} is given twice")
+    return lower
 
 
 def _as_arrow(table: Table, data: Data) -> pa.Table | None:
@@ -114,7 +123,7 @@ def _columns_of_rows(
     if not rows:
         return list(table.column_names), [[] for _ in table.columns]
     if isinstance(rows[0], Mapping):
-        names = [str(name).lower() for name in rows[0]]
+        names = _lower(table, rows[0])
         ordered = [_values_by_name(table, row, names, number) for number, row in enumerate(rows)]
         return names, [list(column) for column in zip(*ordered, strict=True)]
     order = next((o for o in orders if isinstance(rows[0], Sequence) and len(o) == len(rows[0])), orders[0])
@@ -156,9 +165,6 @@ def _without_direction(table: Table, names: list[str], columns: list[Any]) -> tu
 def _match_columns(table: Table, names: list[str], may_be_keyed: bool) -> Schema:
     """The table's columns that the data holds: all of them, or those of the key for deletions."""
     where = f"table {table.name!r}"
-    for name in names:
-        if names.count(name) > 1:
-            raise DataError(f"{where}: the column {name!r} is given twice")
     present = set(names)
     if present & DIRECTIONS:
         present -= DIRECTIONS | FEED_COLUMNS

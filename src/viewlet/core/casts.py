@@ -69,7 +69,7 @@ def finite(value: float, what: str) -> float:
 def single(value: float, what: str) -> float:
     """The nearest value of FLOAT's 32 bits."""
     try:
-        return finite(float(struct.unpack("f", struct.pack("f", value))[0]), what)
+        return finite(float(struct.unpack("<f", struct.pack("<f", value))[0]), what)
     except OverflowError:
         raise ValueRangeError(f"{what}: {value} is out of range for FLOAT") from None
 
