@@ -6,6 +6,7 @@ import pytest
 
 from sql.evaluation import catalog_of
 from viewlet.errors import SqlError, UnsupportedError
+from viewlet.plan.text import show
 from viewlet.sql import compile_query
 from viewlet.sql.parse import parse
 
@@ -121,3 +122,12 @@ def test_long_lists_are_no_nesting() -> None:
         )
         == 500
     )
+
+
+def test_a_logarithm_may_be_null() -> None:
+    """ln(0) is NULL in Spark, also of a column that is never NULL."""
+    catalog = catalog_of("CREATE TABLE n (x DOUBLE NOT NULL)")
+    ((_, value),) = compile_query("SELECT ln(x) AS y FROM n", catalog).columns
+    assert value.nullable
+    text = show(compile_query("SELECT x FROM n WHERE ln(x) IS NULL", catalog))
+    assert "is_null(case(x > 0.0e0, ln(x), NULL:DOUBLE))" in text

@@ -60,6 +60,9 @@ QUERIES = [
     "SELECT bool_and(a > 0) AS x, bool_or(b > 1) AS y FROM r",
     "SELECT DISTINCT r.a FROM r LEFT JOIN s ON r.a = s.a",
     "SELECT max(r.b) AS m FROM r LEFT JOIN s ON r.a = s.a FULL JOIN u ON s.c = u.c WHERE u.d > 0",
+    "SELECT r.a FROM r LEFT JOIN s ON r.a = s.a WHERE greatest(s.c, 1) > 0",
+    "SELECT greatest(q.n, q.a, 2) AS g, least(q.a, q.n) AS l "
+    "FROM (SELECT CAST(NULL AS BIGINT) AS n, a FROM r) AS q",
     "SELECT greatest(a, b) AS g, least(a, 1) AS l, coalesce(a, b, 7) AS c, nullif(a, 1) AS n FROM r",
 ]
 

@@ -94,7 +94,7 @@ def _null_makers(scalar: Scalar) -> set[str]:
     """The variables whose NULL makes the scalar NULL: those reached through strict functions alone."""
     match scalar:
         case Call(op, args):
-            if op in NON_STRICT or op in ("greatest", "least"):
+            if op in NON_STRICT:
                 return set()
             return set().union(*(_null_makers(arg) for arg in args))
         case Const():

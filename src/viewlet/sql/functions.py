@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 from sqlglot import exp
 
-from viewlet.core.scalar import Const, Scalar, call, is_null
+from viewlet.core.scalar import Const, Scalar, call
 from viewlet.core.types import BOOLEAN, DATE, DOUBLE, INT, TIMESTAMP, VARCHAR, Type, decimal
 from viewlet.errors import SqlError
 from viewlet.sql import scalars
@@ -63,6 +63,7 @@ EXTRACTED = {
     **dict.fromkeys(("MINUTE", "MINUTES", "M"), "minute"),
     **dict.fromkeys(("SECOND", "SECONDS", "S"), "second"),
 }
+MAX_EXTREME = 5
 CLOCK_PARTS = ("hour", "minute", "second")
 
 
@@ -129,25 +130,44 @@ def _power(node: exp.Pow, read: Reader) -> Scalar:
     return call("power", base, exponent, type=DOUBLE)
 
 
+def natural_logarithm(argument: Scalar) -> Scalar:
+    """``ln(x)``, NULL unless x > 0; the CASE says so to whoever asks whether it may be NULL."""
+    x = scalars.real(argument, "ln")
+    positive = scalars.compare(">", x, Const(0.0, DOUBLE))
+    return scalars.case([(positive, call("ln", x, type=DOUBLE))], Const(None, DOUBLE))
+
+
+def _ln(node: exp.Ln, read: Reader) -> Scalar:
+    return natural_logarithm(read(node.this))
+
+
 def _log(node: exp.Log, read: Reader) -> Scalar:
     """``log(b, x) = ln(x) / ln(b)``; with one argument the base is up to the dialect (Spark: ``ln``)."""
     if not node.expression:
         raise unsupported(node, "log with one argument", "write ln(x) or log(base, x)")
-    base, argument = (
-        call("ln", scalars.real(read(part), "log"), type=DOUBLE) for part in (node.this, node.expression)
-    )
+    base, argument = (natural_logarithm(read(part)) for part in (node.this, node.expression))
     return scalars.arithmetic("/", argument, base)
 
 
-def _extreme(op: str) -> Builder:
-    """GREATEST and LEAST skip NULLs."""
+def _extreme(name: str, op: str) -> Builder:
+    """GREATEST and LEAST skip NULLs: ``greatest(a, b) = CASE WHEN a >= b THEN a ELSE coalesce(b, a) END``.
+
+    Each further argument triples the expression, so there may be few.
+    """
 
     def build(node: exp.Greatest | exp.Least, read: Reader) -> Scalar:
-        arguments = scalars.alike([read(part) for part in (node.this, *node.expressions)], op.upper())
         if not node.args.get("ignore_nulls"):
-            raise unsupported(node, f"{op.upper()} that is NULL if any argument is", "use CASE")
-        kept = [argument for argument in arguments if not is_null(argument)] or [arguments[0]]
-        return kept[0] if len(kept) == 1 else call(op, *kept)
+            raise unsupported(node, f"{name} that is NULL if any argument is", "use CASE")
+        parts = (node.this, *node.expressions)
+        if len(parts) > MAX_EXTREME:
+            raise unsupported(
+                node, f"{name} of more than {MAX_EXTREME} arguments", "nest it in a derived table"
+            )
+        best, *others = scalars.alike([read(part) for part in parts], name)
+        for other in others:
+            fallback = call("coalesce", other, best, type=best.type)
+            best = scalars.case([(scalars.compare(op, best, other), best)], fallback)
+        return best
 
     return build
 
@@ -314,14 +334,14 @@ FUNCTIONS: Mapping[type[exp.Expr], Builder] = {
     exp.Sign: _real("sign"),
     exp.Sqrt: _real("sqrt"),
     exp.Exp: _real("exp"),
-    exp.Ln: _real("ln"),
+    exp.Ln: _ln,
     exp.Log: _log,
     exp.Pow: _power,
     exp.Round: _round,
     exp.Floor: _whole("floor"),
     exp.Ceil: _whole("ceil"),
-    exp.Greatest: _extreme("greatest"),
-    exp.Least: _extreme("least"),
+    exp.Greatest: _extreme("GREATEST", ">="),
+    exp.Least: _extreme("LEAST", "<="),
     exp.Concat: _concat,
     exp.DPipe: _concat,
     exp.Substring: _substring,

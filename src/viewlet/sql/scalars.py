@@ -50,7 +50,7 @@ OPERATIONS: Mapping[str, str] = {
     "ceil": "(a number) BIGINT, or DECIMAL with scale 0",
     "sqrt": "(a DOUBLE) DOUBLE; an error below zero",
     "exp": "(a DOUBLE) DOUBLE",
-    "ln": "(a DOUBLE) DOUBLE; NULL at zero and below",
+    "ln": "(a DOUBLE above zero) DOUBLE",
     "power": "(a DOUBLE, b DOUBLE) DOUBLE",
     # comparisons and logic
     "=": "(a, b) comparable: two numbers, or the same type; likewise the others",
@@ -70,8 +70,6 @@ OPERATIONS: Mapping[str, str] = {
     # choices
     "case": "(c1, v1, c2, v2, ..., else) the first v whose c is TRUE; values have the call's type",
     "coalesce": "(a...) the first that is not NULL; arguments have the call's type",
-    "greatest": "(a...) of the arguments that are not NULL; arguments have the call's type",
-    "least": "(a...) of the arguments that are not NULL; arguments have the call's type",
     "cast": "(a) to the call's type; text that does not parse and values out of range are errors",
     # strings
     "concat": "(a VARCHAR...) VARCHAR",
