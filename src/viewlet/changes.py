@@ -15,6 +15,7 @@ import pyarrow as pa
 from viewlet.backends.base import Change, Row
 from viewlet.core.types import BIGINT, VARCHAR, Column, Schema
 from viewlet.errors import DataError
+from viewlet.plan.evaluate import row_order
 from viewlet.sql.catalog import Table
 from viewlet.values import physical, read_column, to_arrow
 
@@ -199,8 +200,11 @@ def _weights(table: Table, names: list[str], columns: list[Any]) -> list[int]:
 
 
 def feed(changes: Mapping[Row, int], columns: Schema, version: int, weights: bool) -> pa.Table:
-    """A view's own change as Arrow: deletions before insertions, one row per copy or with ``_weight``."""
-    ordered = sorted(changes.items(), key=lambda item: item[1] > 0)
+    """A view's own change as Arrow: one row per copy, or with ``_weight``.
+
+    Deletions come before insertions, each ordered by all columns, so equal changes give equal feeds.
+    """
+    ordered = sorted(changes.items(), key=lambda item: (item[1] > 0, row_order(item[0])))
     if weights:
         extra = pa.array([weight for _, weight in ordered], pa.int64())
         return to_arrow([row for row, _ in ordered], columns).append_column(WEIGHT, extra)

@@ -218,7 +218,8 @@ class Database:
 
     def _values(self, literals: Sequence[exp.Expr], columns: Schema) -> Row:
         """Expressions without columns, cast to the types of the columns that they are for."""
-        query = compile_query(exp.select(*literals), self.catalog, self._dialect)
+        named = [exp.alias_(literal, column.name) for literal, column in zip(literals, columns, strict=True)]
+        query = compile_query(exp.select(*named), self.catalog, self._dialect)
         (row,) = evaluate_query(query, {}, self.catalog)
         kinds = [var.type for _, var in query.columns]
         return tuple(
@@ -403,9 +404,9 @@ class Database:
     def close(self) -> None:
         """Give up the data; every later call is refused."""
         with self._lock:
-            self._closed = True
-            self._kept.clear()
-            del self._views, self._subscriptions
+            if not self._closed:
+                self._closed = True
+                del self._kept, self._views, self._subscriptions
 
     @contextmanager
     def _open(self) -> Iterator[None]:

@@ -68,12 +68,13 @@ class Views(Mapping[str, MaintainedView]):
             self._engines[strategy] = engine_for(self._backend, strategy)
         engine = self._engines[strategy]
         engine.create(statement.name, query, catalog, contents, strategy)
-        if statement.refresh is Refresh.INCREMENTAL_STRICT:
-            try:
+        try:
+            engine.output(statement.name)  # a view that cannot be read is refused now, not when it is read
+            if statement.refresh is Refresh.INCREMENTAL_STRICT:
                 _require_incremental(engine, statement.name)
-            except CompileError:
-                engine.drop(statement.name)
-                raise
+        except BaseException:
+            engine.drop(statement.name)
+            raise
         self._views[statement.name] = MaintainedView(statement, query, engine, tables_of(query.plan))
 
     def drop(self, name: str) -> MaintainedView:

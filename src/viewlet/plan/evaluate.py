@@ -103,9 +103,14 @@ def consolidate(pairs: Iterable[tuple[Row, int]]) -> Bag:
     return {row: weight for row, weight in bag.items() if weight}
 
 
+def row_order(row: Row) -> list[tuple[bool, Value]]:
+    """The sort key of a whole row: by its columns from left to right, ascending, NULL first."""
+    return [(value is not None, value) for value in row]
+
+
 def _sorted_rows(bag: Bag, keys: Sequence[SortKey], names: Names, whole: Callable[[Row], Row]) -> list[Row]:
     rows = [row for row, weight in bag.items() for _ in range(weight)]
-    rows.sort(key=lambda row: [(value is not None, value) for value in whole(row)])
+    rows.sort(key=lambda row: row_order(whole(row)))
     slots = {name: slot for slot, name in enumerate(names)}
     for key in reversed(keys):
         value_of = compile_scalar(key.scalar, slots)
