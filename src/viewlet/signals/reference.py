@@ -44,6 +44,12 @@ def group(ids: Ints, scratch: Ints) -> tuple[Ints, Ints, Ints | None]:
     return keys, ptr, None if np.array_equal(order, np.arange(len(ids))) else pos
 
 
+def group_points(ids: Ints, scratch: Ints, start: Ints, values: Values) -> tuple[Ints, Ints, Ints, Values]:
+    """Distinct ids, their boundaries, and times and values moved to their places."""
+    keys, ptr, pos = group(ids, scratch)
+    return keys, ptr, *((start, values) if pos is None else (scatter(start, pos), scatter(values, pos)))
+
+
 def scatter(source: Values, pos: Ints) -> Values:
     """out[pos[i]] = source[i]."""
     out = np.empty_like(source)

@@ -43,24 +43,34 @@ i64 vs_encode(const i64 *key, i64 n, i64 *table, i64 mask, i64 *labels, i64 *cou
     return i;
 }
 
-/* Stable counting sort: destination `pos` of each row so that rows of one group are adjacent. `count` is all
-   zero on entry and on exit, so the cost follows the batch and not the number of groups ever seen. Returns
-   the number of groups touched, negated when the rows are grouped already. */
-i64 vs_group(const i64 *id, i64 n, i64 *count, i64 *keys, i64 *ptr, i64 *pos) {
-    i64 groups = 0, moved = 0;
-    for (i64 i = 0; i < n; i++)
+/* Distinct ids by first appearance and the boundaries of their groups after a stable counting sort. `count`
+   is all zero on entry, and holds each group's begin on exit: the cost follows the batch and not the number
+   of groups ever seen. Returns the number of groups, negated when the rows are grouped already. */
+i64 vs_count(const i64 *id, i64 n, i64 *count, i64 *keys, i64 *ptr) {
+    i64 groups = 0, changes = n > 0;
+    for (i64 i = 0; i < n; i++) {
+        changes += i > 0 && id[i] != id[i - 1];
         if (count[id[i]]++ == 0) keys[groups++] = id[i];
+    }
     ptr[0] = 0;
     for (i64 g = 0; g < groups; g++) {
         ptr[g + 1] = ptr[g] + count[keys[g]];
         count[keys[g]] = ptr[g];
     }
-    for (i64 i = 0; i < n; i++) {
-        pos[i] = count[id[i]]++;
-        moved |= pos[i] != i;
-    }
-    for (i64 g = 0; g < groups; g++) count[keys[g]] = 0;
-    return moved ? groups : -groups;
+    return changes == groups ? -groups : groups;
+}
+
+/* After vs_count: the place of each row, in `pos`, or two columns of eight-byte words put in their places.
+   Leaves `count` as it is; the caller clears the counts of the keys. */
+void vs_place(const i64 *id, i64 n, i64 *count, i64 *pos, const i64 *a, const i64 *b, i64 *to_a, i64 *to_b) {
+    if (pos)
+        for (i64 i = 0; i < n; i++) pos[i] = count[id[i]]++;
+    else
+        for (i64 i = 0; i < n; i++) {
+            i64 p = count[id[i]]++;
+            to_a[p] = a[i];
+            to_b[p] = b[i];
+        }
 }
 
 /* dst[pos[i]] = src[i] for rows of w eight-byte words. */
@@ -516,11 +526,15 @@ i64 vs_window(i64 runs, const i64 *key, const i64 *first, const i64 *ptr, const 
             out_hi[rows] = min_i64(s + size - 1, n && s + size > f ? frontier : last[k]);
             if (bins > 0) {
                 double *x = re + k * bins, *y = im + k * bins, *row = out + rows * 2 * bins;
-                fill(scratch, s - hop, room, carried, run, 1);
-                if (previous[k] == s - hop && floor_div(s, hop) % reseed != 0)
+                if (previous[k] == s - hop && floor_div(s, hop) % reseed != 0) {
+                    fill(scratch, s - hop, hop, carried, run, 1);
+                    fill(scratch + hop, s + size - hop, hop, carried, run, 1);
                     for (i64 j = 0; j < hop; j++)
-                        slide(scratch[size + j] - scratch[j], bins, cosine, sine, x, y);
-                else seed(scratch + hop, size, bins, cosine, sine, x, y);
+                        slide(scratch[hop + j] - scratch[j], bins, cosine, sine, x, y);
+                } else {
+                    fill(scratch, s, size, carried, run, 1);
+                    seed(scratch, size, bins, cosine, sine, x, y);
+                }
                 for (i64 b = 0; b < bins; b++) { row[2 * b] = x[b]; row[2 * b + 1] = y[b]; }
             } else {
                 fill(out + rows * (back + size) * w, s - back, back + size, carried, run, w);

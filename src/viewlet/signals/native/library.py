@@ -17,7 +17,7 @@ from viewlet.signals.native.build import build
 from viewlet.signals.specs import MODES, UNWINDOWS, SampleSpec, WindowSpec
 
 KERNELS = (
-    *("vs_encode", "vs_group", "vs_disorder", "vs_on_grid", "vs_sample", "vs_combine", "vs_window"),
+    *("vs_encode", "vs_count", "vs_disorder", "vs_on_grid", "vs_sample", "vs_combine", "vs_window"),
     "vs_unwindow",
 )
 
@@ -61,10 +61,30 @@ def encode(keys: Ints, table: Values, labels: Ints, count: Values, out: Ints) ->
 
 def group(ids: Ints, scratch: Ints) -> tuple[Ints, Ints, Ints | None]:
     """Distinct ids by first appearance, their boundaries, and each row's place (None: in place already)."""
-    n = len(ids)
-    keys, ptr, pos = np.empty(n, np.int64), np.empty(n + 1, np.int64), np.empty(n, np.int64)
-    groups = _call("vs_group", ids, n, scratch, keys, ptr, pos)
-    return keys[: abs(groups)], ptr[: abs(groups) + 1], pos if groups > 0 else None
+    keys, ptr, moved = _counted(ids, scratch)
+    pos = np.empty(len(ids), np.int64) if moved else None
+    if pos is not None:
+        _call("vs_place", ids, len(ids), scratch, pos, None, None, None, None)
+    scratch[keys] = 0
+    return keys, ptr, pos
+
+
+def group_points(ids: Ints, scratch: Ints, start: Ints, values: Values) -> tuple[Ints, Ints, Ints, Values]:
+    """Distinct ids, their boundaries, and times and real values moved to their places: one pass over all."""
+    keys, ptr, moved = _counted(ids, scratch)
+    if moved:
+        start, values = _c(start), _c(values)
+        to_start, to_values = np.empty_like(start), np.empty_like(values)
+        _call("vs_place", ids, len(ids), scratch, None, start, values, to_start, to_values)
+        start, values = to_start, to_values
+    scratch[keys] = 0
+    return keys, ptr, start, values
+
+
+def _counted(ids: Ints, scratch: Ints) -> tuple[Ints, Ints, bool]:
+    keys, ptr = np.empty(len(ids), np.int64), np.empty(len(ids) + 1, np.int64)
+    groups = _call("vs_count", ids, len(ids), scratch, keys, ptr)
+    return keys[: abs(groups)].copy(), ptr[: abs(groups) + 1].copy(), groups > 0
 
 
 def scatter(source: Values, pos: Ints) -> Values:

@@ -108,6 +108,12 @@ class Ingress(Operator[Events]):
             self.index.encode([pa.array([0])])
             whole = np.array([0, len(start)][: 1 + (len(start) > 0)])
             return Events(np.zeros(len(whole) - 1, np.int64), whole, start, end, columns)
+        if end is None and len(columns) == 1:
+            ((name, column),) = columns.items()
+            if isinstance(column, np.ndarray) and column.dtype == np.float64 and column.ndim == 1:
+                scratch = self.index.scratch()
+                keys, ptr, start, column = kernels().group_points(ids, scratch, start, column)
+                return Events(keys, ptr, start, None, {name: column})
         keys, ptr, pos = kernels().group(ids, self.index.scratch())
         if pos is None:
             return Events(keys, ptr, start, end, columns)
