@@ -1,4 +1,4 @@
-"""Over the integers modulo a prime, maintained views equal recomputation exactly: no tolerance hides a rule."""
+"""Modulo a prime, maintained views equal recomputation exactly: no tolerance hides a wrong rule."""
 
 from __future__ import annotations
 

@@ -15,6 +15,7 @@ from viewlet.linalg.cost import Machine, calibrate
 from viewlet.linalg.descent import gradient_descent
 from viewlet.linalg.drift import Health
 from viewlet.linalg.errors import (
+    DriftWarning,
     IllConditionedError,
     LinalgError,
     NumericalError,
@@ -39,6 +40,7 @@ __all__ = [
     "Blas",
     "Change",
     "ConvergingView",
+    "DriftWarning",
     "GroupedOLS",
     "Health",
     "IllConditionedError",

@@ -176,6 +176,7 @@ class Blas:
         if not np.isfinite(matrix).all():
             raise IllConditionedError(f"the capacitance of {statement} is not finite")
         factors, pivots, rcond = self._factor(matrix)
+        rcond *= _share_left(matrix)
         limit = CAPACITANCE_LIMIT if self.dtype == np.float64 else 1e-3
         if rcond < limit:
             raise IllConditionedError(
@@ -238,6 +239,16 @@ class Blas:
     def to_numpy(self, value: Any) -> np.ndarray[Any, Any]:
         """The array itself."""
         return np.asarray(self.dense(value))
+
+
+def _share_left(capacitance: Any) -> float:
+    """|C| / (1 + |C - I|): what cancellation left of the two terms of C = I + Q' W P.
+
+    The condition number alone does not see it: for a change of rank one C is a number, of condition one,
+    however close to zero it is.
+    """
+    identity = np.eye(len(capacitance))
+    return float(np.linalg.norm(capacitance) / (1 + np.linalg.norm(capacitance - identity)))
 
 
 def _gather(left: Any, left_t: bool, right: Any, right_t: bool) -> Any:
@@ -419,7 +430,7 @@ class ArrayApi:
     def divide(self, left: Any, capacitance: Any, statement: str) -> Any:
         """-left C^-1, refused where C is close to singular."""
         matrix = self.dense(capacitance)
-        rcond = self._rcond(matrix)
+        rcond = self._rcond(matrix) * _share_left(self.to_numpy(matrix))
         if not rcond >= CAPACITANCE_LIMIT:
             raise IllConditionedError(f"the capacitance of {statement} has reciprocal condition {rcond:.1e}")
         return -self.xp.linalg.solve(matrix.T, self.dense(left).T).T

@@ -88,11 +88,19 @@ class ConvergingView:
         return self.apply({name: Change(**change)})
 
     def apply(self, changes: Any) -> Update:
-        """Change inputs, maintain the stored iterates, and append or drop iterates as convergence asks."""
+        """Change inputs, maintain the stored iterates, and append or drop iterates as convergence asks.
+
+        A change after which the iteration does not converge is refused, and nothing is changed.
+        """
+        before = {name: self._arrays.combine([(1, value, False)]) for name, value in self.view.state.items()}
         update = self.view.apply(changes)
         iterates = self._iterates()
         inputs = {name: self.view.state[name] for name in self.view.program.inputs}
-        extended = self._extend(iterates, inputs)
+        try:
+            extended = self._extend(iterates, inputs)
+        except LinalgError:
+            self.view.state.update(before)
+            raise
         self.steps = self._stop(extended)
         kept = extended[: self.steps + SPARE_STEPS + 1]
         if len(kept) != len(iterates):
@@ -116,8 +124,10 @@ class ConvergingView:
     def _extend(self, iterates: list[Any], inputs: Mapping[str, Any]) -> list[Any]:
         """Append T_(i+1) = A T_i + B until two iterates in a row are close."""
         result = list(iterates)
+        if any(self._close(a, b) for a, b in pairwise(result)):
+            return result
         step, offset = None, None
-        while not any(self._close(a, b) for a, b in pairwise(result)):
+        while len(result) == 1 or not self._close(result[-2], result[-1]):
             if len(result) > self._limit:
                 raise LinalgError(
                     f"no convergence to {self._until} within {self._limit} steps; the spectral radius of the "
@@ -125,16 +135,18 @@ class ConvergingView:
                 )
             if step is None:
                 step, offset = (evaluate(part, inputs, self._arrays) for part in self._parts[:2])
-            moved = self._arrays.multiply(step, False, result[-1], False)
-            result.append(self._arrays.combine([(1, moved, False), (1, offset, False)]))
+            with np.errstate(all="ignore"):
+                moved = self._arrays.multiply(step, False, result[-1], False)
+                result.append(self._arrays.combine([(1, moved, False), (1, offset, False)]))
         return result
 
     def _stop(self, iterates: list[Any]) -> int:
         return next(i for i in range(1, len(iterates)) if self._close(iterates[i - 1], iterates[i]))
 
     def _close(self, a: Any, b: Any) -> bool:
-        difference = self._arrays.to_numpy(a) - self._arrays.to_numpy(b)
-        return bool(np.linalg.norm(difference) <= self._until)
+        with np.errstate(all="ignore"):  # a diverging iteration may overflow; it is never close
+            difference = self._arrays.to_numpy(a) - self._arrays.to_numpy(b)
+            return bool(np.linalg.norm(difference) <= self._until)
 
     def _view(self, iterates: list[Any], inputs: Mapping[str, Any]) -> MatrixView:
         """A view that stores exactly these iterates; their values are carried over, not recomputed."""

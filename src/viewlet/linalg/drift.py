@@ -3,7 +3,8 @@
 Every update adds a rounding error of about eps |dV| to a view V. A *probe* multiplies the view and its
 definition by the same few random vectors and compares, O(n^2) per stored matrix (Freivalds' check). A probe
 runs each ``period`` updates, and at once when the sum of eps |dV| / |V| since the last probe exceeds the
-tolerance: a huge row that came and went leaves its rounding error behind, and is noticed there.
+tolerance: a huge row that came and went leaves its rounding error behind, and is noticed there. The size |V|
+*after* an update comes from a sketch V x with one random x, which every delta updates in O(n r).
 
 A probe bounds lasting damage; it is no guarantee about every entry at every moment.
 """
@@ -24,6 +25,8 @@ from viewlet.linalg.program import Program, Statement, renew
 from viewlet.linalg.run import compute
 
 PROBES = 3
+# Probes between two refreshes of a view whose tolerance cannot be attained, at most.
+LONGEST_PATIENCE = 64
 
 
 @dataclass
@@ -42,6 +45,8 @@ class Health:
     ill_conditioned: int = 0
     error: float = 0.0
     attainable: float = 0.0
+    patience: int = 1
+    waited: int = 0
 
     @property
     def status(self) -> str:
@@ -53,10 +58,22 @@ class Health:
             )
         return "ok"
 
-    @property
-    def limit(self) -> float:
-        """The error at which a refresh pays: the tolerance, or ten times what is attainable."""
-        return max(self.tolerance, 10 * self.attainable)
+    def wants_refresh(self) -> bool:
+        """Is the last error one that a refresh may cure?
+
+        Up to ten times what the last refresh attained, refreshing is tried at ever longer intervals: the
+        problem may have become better conditioned since, or it may not.
+        """
+        if self.error <= self.tolerance:
+            self.patience, self.waited = 1, 0
+            return False
+        self.waited += 1
+        return not self.error <= 10 * self.attainable or self.waited >= self.patience
+
+    def refreshed(self, attained: float) -> None:
+        """Note what a recomputation attained."""
+        self.attainable, self.waited = attained, 0
+        self.patience = 1 if attained <= self.tolerance else min(2 * self.patience, LONGEST_PATIENCE)
 
 
 @dataclass(frozen=True)
@@ -122,7 +139,7 @@ class Monitor:
     period: int
     since_probe: int = 0
     suspected: float = 0.0
-    scales: dict[str, float] = field(default_factory=dict)
+    sketches: dict[str, tuple[Any, Any]] = field(default_factory=dict)
     generator: np.random.Generator = field(default_factory=lambda: np.random.default_rng(20140622))
 
     def measure(self, state: Mapping[str, Any]) -> float:
@@ -140,24 +157,33 @@ class Monitor:
             scale, error = self.arrays.magnitude(values[value]), self.arrays.magnitude(values[wrong])
             if not (np.isfinite(scale) and np.isfinite(error)):
                 return float("inf")
-            vector_scale = self.arrays.magnitude(factors[f"x_{self._columns(name)}"])
-            self.scales[name] = scale * self._columns(name) ** 0.5 / max(vector_scale, 1.0)
+            x = factors[f"x_{self._columns(name)}"]
+            self.sketches[name] = x[:, :1], self.arrays.own(values[value][:, :1])
             worst = max(worst, error / scale if scale > 0 else error)
         self.since_probe, self.suspected = 0, 0.0
         self.health.probes += 1
         self.health.error = worst
         return worst
 
-    def note(self, name: str, magnitude: float) -> None:
-        """Take in the size of one delta."""
-        scale = self.scales.get(name, 0.0)
-        if scale > 0:
-            self.suspected += float(np.finfo(np.float64).eps) * magnitude / scale
+    def note(self, name: str, left: Any, right: Any, magnitude: float) -> None:
+        """Take in one delta: update the sketch, and what the delta may have cost in accuracy."""
+        if name not in self.probe.checks:
+            return
+        if name not in self.sketches:  # recomputed since the last probe: its size is not known
+            self.suspected = float("inf")
+            return
+        x, y = self.sketches[name]
+        moved = self.arrays.multiply(left, False, self.arrays.multiply(right, True, x, False), False)
+        y = self.arrays.combine([(1, y, False), (1, moved, False)])
+        self.sketches[name] = x, y
+        scale = self.arrays.magnitude(y) * float(np.sqrt(x.shape[0])) / max(self.arrays.magnitude(x), 1.0)
+        if magnitude > 0:
+            self.suspected += float(np.finfo(np.float64).eps) * magnitude / max(scale, 1e-300)
 
     def is_due(self) -> bool:
         """Should a probe run now?"""
         self.since_probe += 1
-        return self.since_probe >= self.period or self.suspected > self.health.limit
+        return self.since_probe >= self.period or self.suspected > self.health.tolerance
 
     def _columns(self, name: str) -> int:
         return self.probe.code.shapes[name][1]

@@ -23,3 +23,7 @@ class IllConditionedError(LinalgError):
 
 class NumericalError(LinalgError):
     """A value is not finite; the update that made it so was not applied."""
+
+
+class DriftWarning(UserWarning):
+    """A view lost accuracy and could not be recomputed."""

@@ -186,7 +186,8 @@ def effect_operands(effect: Effect) -> tuple[str, ...]:
 class Builder:
     """Emits instructions, one name per distinct value.
 
-    >>> code = Builder({"A": (4, 4), "u": (4, 1)})
+    >>> code = Builder({"A": (4, 4)})
+    >>> code.shapes["u"] = (4, 1)
     >>> first = code.multiply(Named("A"), Named("u"))
     >>> code.multiply(Named("A"), Named("u")) == first
     True
@@ -197,6 +198,9 @@ class Builder:
     instructions: list[tuple[str, Instruction]] = field(default_factory=list)
     _names: dict[Instruction, str] = field(default_factory=dict)
     _defined: dict[str, Instruction] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._stored = frozenset(self.shapes)  # names that follow are factors of an update or computed
 
     def emit(self, op: Instruction, shape: Shape) -> str:
         """The name of the value of ``op``, computed once."""
@@ -226,12 +230,17 @@ class Builder:
         return self.emit(Unit(n), (n, n))
 
     def multiply(self, left: Named, right: Named) -> str:
-        """a I -> a;  I a -> a;  otherwise a new product (operands that stay transposed are combined)."""
+        """a I -> a;  I a -> a, copied where a is stored: a delta must not read what effects change."""
         if self.is_unit(left.name):
-            return self.plain(right)
+            return self._unchanging(right)
         if self.is_unit(right.name):
-            return self.plain(left)
+            return self._unchanging(left)
         return self.emit(Multiply(left, right), (self.shape(left)[0], self.shape(right)[1]))
+
+    def _unchanging(self, named: Named) -> str:
+        if named.name not in self._stored:
+            return self.plain(named)
+        return self.emit(Combine(((1, named),)), self.shape(named))
 
     def plain(self, named: Named) -> str:
         """The name of a value that is not read transposed."""

@@ -1,7 +1,8 @@
 """Least squares that rows enter and leave: exact add and remove, windows, forgetting, ridge, statistics.
 
 The state is the Gram matrix X'X with X'y and y'y, and the rows themselves. Adding and removing cost
-O(n^2) per row; a read solves, or refines the last solution. Three things can go wrong, and each is met:
+O(n^2) per row; a read solves by Cholesky, or finds the inverse updated by the formula of Woodbury. Three
+things can go wrong, and each is met:
 
 * a huge row comes and goes: its square stays behind as rounding error. The largest diagonal ever seen is
   remembered, and X'X is rebuilt from the rows when the loss exceeds the tolerance;
@@ -24,6 +25,10 @@ from viewlet.linalg.rows import RowBag
 GRAM_LIMIT = 1e-8
 # The relative loss of X'X at which it is rebuilt from the rows.
 REBUILD_AT = 1e-12
+# From this many columns on, few changed rows update the inverse in O(n^2) in place of a factorization.
+WOODBURY_FROM = 32
+# The relative correction by refinement above which an updated inverse is given up.
+WOODBURY_TRUST = 1e-10
 
 
 @dataclass
@@ -150,10 +155,41 @@ class OLS:
             self._weight += sign * len(rows)
         self._count += sign * len(rows)
         self._peak = np.maximum(self._peak, np.abs(np.diagonal(self._moments)))
-        self._solution = None
+        self._solution = self._woodbury(rows, sign)
         if self._count == 0:
             self._moments[:] = 0.0  # nothing is left of an empty bag, not even rounding errors
             self._peak[:] = 0.0
+
+    def _woodbury(self, rows: np.ndarray[Any, Any], sign: int) -> _Solution | None:
+        """(G + s U'U)^-1 = W - W U' (s I + U W U')^-1 U W, for few rows; None where solving anew is safer.
+
+        The coefficients are refined against X'X and X'y, which do not come from W; how much the refinement
+        moves them is the check of W.
+        """
+        n, last = self._features, self._solution
+        if last is None or self.forgetting < 1 or n < WOODBURY_FROM or 8 * len(rows) > n:
+            return None
+        U = rows[:, :n]
+        w_u = last.inverse @ U.T
+        capacitance = sign * np.eye(len(rows)) + U @ w_u
+        if np.linalg.cond(capacitance) > 1e6 * max(1.0, float(np.abs(capacitance).max())):
+            return None
+        inverse = last.inverse - w_u @ np.linalg.solve(capacitance, w_u.T)
+        gram, cross = self._moments[:n, :n] + np.diag(self._penalties()), self._moments[:n, n:]
+        coefficients = last.coefficients + inverse @ (cross - gram @ last.coefficients)
+        correction = inverse @ (cross - gram @ coefficients)
+        size = float(np.linalg.norm(coefficients))
+        if not np.linalg.norm(correction) <= WOODBURY_TRUST * size or self._lossy() > REBUILD_AT:
+            return None
+        self._report("woodbury", "ok", n, self.health.condition)
+        return _Solution(coefficients + correction, inverse)
+
+    def _lossy(self) -> float:
+        """The relative error of X'X that rows which came and went may have left."""
+        n, eps = self._features, float(np.finfo(np.float64).eps)
+        diagonal = np.maximum(np.diagonal(self._moments)[:n], np.finfo(np.float64).tiny)
+        with np.errstate(over="ignore"):
+            return float((eps * self._peak[:n] / diagonal).max(initial=0.0))
 
     def _solve(self) -> _Solution:
         if not self._features or self._count == 0:
@@ -164,17 +200,12 @@ class OLS:
         return self._solution
 
     def _rebuild_if_lossy(self) -> None:
-        n = self._features
-        diagonal = np.diagonal(self._moments)[:n]
-        eps = float(np.finfo(np.float64).eps)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            loss = np.where(self._peak[:n] > 0, eps * self._peak[:n] / np.maximum(diagonal, 0), 0.0)
-        self.health.loss = float(loss.max(initial=0.0))
+        self.health.loss = self._lossy()
         if self.health.loss > REBUILD_AT and self.keep_rows:
             rows = self._bag.array()
             self._moments = rows.T @ rows
             self._peak = np.abs(np.diagonal(self._moments)).copy()
-            self.health.loss = eps
+            self.health.loss = self._lossy()
             self.health.rebuilds += 1
 
     def _solve_gram(self) -> _Solution | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -14,7 +15,14 @@ from viewlet.linalg.arrays import Arrays, Blas, Selector
 from viewlet.linalg.cost import Choice, Machine, code_cost
 from viewlet.linalg.delta import factor_names
 from viewlet.linalg.drift import Health, Monitor, Probe, compile_probe
-from viewlet.linalg.errors import IllConditionedError, LinalgError, NumericalError, ShapeError
+from viewlet.linalg.errors import (
+    DriftWarning,
+    IllConditionedError,
+    LinalgError,
+    NumericalError,
+    ShapeError,
+    SingularError,
+)
 from viewlet.linalg.evaluate import evaluate
 from viewlet.linalg.explain import explain_view
 from viewlet.linalg.factored import Change, Coalesced, LowRank
@@ -273,8 +281,9 @@ class MatrixView:
         if not all(math.isfinite(size) for size in sizes.values()):
             return None
         commit(code, self.arrays, self.state, values)
-        for name, size in sizes.items():
-            self._monitor.note(name, size)
+        if not self.arrays.exact:
+            for name, (left, right) in plan.trigger.deltas.items():
+                self._monitor.note(name, values[left], values[right], sizes[name])
         deltas = {
             output: LowRank(*(self.arrays.dense(values[side]) for side in plan.trigger.deltas[name]))
             for output, name in self.program.outputs.items()
@@ -295,6 +304,7 @@ class MatrixView:
                 restore()
             raise
         self.health.reevaluations += 1
+        self._monitor.sketches.clear()
 
     def _restorer(self, name: str, left: Any, right: Any) -> Callable[[], None]:
         """Remember what a change of an input overwrites; rows and columns alone where that is all."""
@@ -337,9 +347,19 @@ class MatrixView:
         return self._monitor.measure(self.state)
 
     def check(self) -> None:
-        """Probe, and refresh where the error is above the tolerance."""
-        if not self.error() <= self.health.limit and self.settings.refresh:
+        """Probe, and refresh where the error is above the tolerance.
+
+        Where recomputation is impossible, because a matrix to invert has become singular, the maintained
+        values stay and a warning gives their error.
+        """
+        self.error()
+        if not (self.health.wants_refresh() and self.settings.refresh):
+            return
+        try:
             self.refresh()
+        except (SingularError, NumericalError) as wrong:
+            message = f"the view has relative error {self.health.error:.1e} and cannot be recomputed: {wrong}"
+            warnings.warn(message, DriftWarning, stacklevel=4)
 
     def refresh(self) -> None:
         """Recompute everything from the inputs."""
@@ -350,7 +370,7 @@ class MatrixView:
         """Evaluate every statement, and note the error that evaluation itself attains."""
         self._recompute(Plan("reevaluate", None, compile_reevaluation(self.program), {}))
         if not self.arrays.exact:
-            self.health.attainable = self.error()
+            self.health.refreshed(self.error())
 
     def explain(self) -> str:
         """The statements, the trigger program of every input, and flops, bytes and time of each choice."""
