@@ -57,6 +57,9 @@
 #define ORD_FIELDS(F) F(int64_t, v, sum)
 #include "rpai.h"
 
+#define MULTI_NAME bag
+#include "multiset.h"
+
 #define RBST_NAME lazy
 #define RBST_VALUE int64_t
 #include "rbst.h"
@@ -207,6 +210,14 @@ static void measure_vwap(void) {
     MEASURE(plain, key, int64_t, "B16/32 plain", "VWAP cursor", plain_add(&arena, t, e->key, &r, NULL);
             plain_cursor_note(&cursor, e->key, &r); all.v += r.v; all.pv += r.pv;
             sink = plain_cursor_settle(&arena, t, &cursor, all.v * 3 / 4) ? all.pv - cursor.hit.before.pv : 0;)
+    memset(&cursor, 0, sizeof cursor);
+    memset(&all, 0, sizeof all);
+    for (int64_t s = 0; s < seeds; s++) all.v += seed[s].v, all.pv += seed[s].pv;
+    MEASURE(plain, key, int64_t, "B16/32 plain", "VWAP cursor, boundary crosses all",
+            plain_add(&arena, t, e->key, &r, NULL);
+            plain_cursor_note(&cursor, e->key, &r); all.v += r.v; all.pv += r.pv;
+            int64_t bound = all.v / 10 * (i & 1 ? 1 : 9);
+            sink = plain_cursor_settle(&arena, t, &cursor, bound) ? all.pv - cursor.hit.before.pv : 0;)
     MEASURE(dense, level, int64_t, "Fenwick", "VWAP descent", dense_add(&arena, t, e->level, &r, NULL);
             dense_rec sum = dense_total(&arena, t);
             sink = dense_first_over_v(&arena, t, sum.v * 3 / 4, &hit) ? sum.pv - hit.before.pv : 0;)
@@ -261,6 +272,25 @@ static void measure_maxima(void) {
     free(l);
 }
 
+/* Replace one value of a group, then read its least and greatest; `size` values in all. */
+static void measure_multisets(int64_t per_group, const char *operation) {
+    int64_t groups = size / per_group ? size / per_group : 1;
+    bag *group = calloc((size_t)groups, sizeof *group);
+    int64_t *value = malloc((size_t)(groups * per_group) * 8);
+    vl_account account = {0};
+    for (int64_t i = 0; i < groups * per_group; i++) {
+        value[i] = (int64_t)(draw() >> 2);
+        bag_add(&arena, &account, &group[i % groups], value[i], 1);
+    }
+    TIMED("multiset", operation, uint64_t at = (uint64_t)e->other_level % (uint64_t)(groups * per_group);
+          bag *m = &group[at % (uint64_t)groups]; int64_t least = 0, greatest = 0, count;
+          bag_add(&arena, &account, m, value[at], -1); value[at] ^= e->v; bag_add(&arena, &account, m, value[at], 1);
+          bag_least(&arena, m, &least, &count); bag_greatest(&arena, m, &greatest, &count); sink = least + greatest;)
+    for (int64_t i = 0; i < groups; i++) bag_clear(&arena, &account, &group[i]);
+    free(group);
+    free(value);
+}
+
 int main(int argc, char **argv) {
     static const uint8_t program[32] = {1};
     if (argc != 4 || vl_arena_create(&arena, 0, program)) return 2;
@@ -279,5 +309,8 @@ int main(int argc, char **argv) {
     measure_vwap();
     measure_rpai();
     measure_maxima();
+    measure_multisets(5, "replace+min+max, groups of 5");
+    measure_multisets(100, "replace+min+max, groups of 100");
+    measure_multisets(size, "replace+min+max, one group");
     return arena.errors != 0;
 }

@@ -301,7 +301,6 @@ def test_building_and_emptying(build: Build, shape: str, order: str) -> None:
 def test_cursor_agrees_with_descent(build: Build) -> None:
     """A boundary under a drifting bound: the cursor's answer is the descent's, and it seldom descends."""
     rng, script, book = random.Random(5), Script(()), {}
-    settles = 0
     for step in range(4000):
         price = int(rng.gauss(step / 10, 40))
         volume = rng.randrange(50)
@@ -322,7 +321,6 @@ def test_cursor_agrees_with_descent(build: Build) -> None:
             0,
             script.boundary(script.sums.first_over(1, bound), script.max_below),
         )
-        settles += 1
     compare(script.operations, build("tree", "CURSOR")(script.words), script.expected)
 
 

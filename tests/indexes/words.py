@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
 
@@ -27,6 +27,3 @@ def compare(operations: Sequence[object], answers: list[int], expected: list[lis
         assert got == want, f"step {step}, {operation}: native {got}, reference {want}"
         at += len(want)
     assert at == len(answers)
-
-
-Answer = Callable[[], list[int]]
