@@ -104,23 +104,16 @@ def replay_everyhow(
     singles: int,
     check: Check | None = None,
 ) -> None:
-    """Replay a stream in batches of ``size``; its last ``singles`` changes one by one; all at once.
+    """Replay a stream in batches of ``size``, its last ``singles`` changes one by one, and all at once.
 
-    One by one starts from tables that hold the rest of the stream. All at once is done twice: as one batch,
-    and as one batch with a refresh after every row. Every view must have held a value in some state.
+    One by one is done twice, from tables that hold the rest of the stream: as batches of one change, and as
+    one batch with a refresh after every row. Every view must have held a value in some state.
     """
-    bulk = len(stream) - singles
+    bulk, rest = stream.first(len(stream) - singles).whole(), stream.after(len(stream) - singles)
     found = replay(connect(engine), ddl, views, stream.batches(size), check=check)
-    found += replay(
-        connect(engine),
-        ddl,
-        views,
-        stream.after(bulk).batches(1),
-        before=[stream.first(bulk).whole()],
-        check=check,
-    )
+    found += replay(connect(engine), ddl, views, rest.batches(1), before=[bulk], check=check)
+    replay(connect(engine), ddl, views, [rest.whole()], before=[bulk], trigger="tuple", check=check)
     replay(connect(engine), ddl, views, [stream.whole()], trigger="batch", check=check)
-    replay(connect(engine), ddl, views, [stream.whole()], trigger="tuple", check=check)
     assert all(found[name] for name in views), f"nothing found: {[name for name in views if not found[name]]}"
 
 

@@ -13,9 +13,9 @@ OVER_R = {query: sql for query, sql in QUERIES.items() if "FROM r" in sql}
 
 
 def book(seed: int, negatives: float) -> Stream:
-    """Bids at few price levels, low enough that SQ2's condition cuts among them."""
+    """Bids at few price levels, low enough that SQ2's condition cuts among them, until none is left."""
     orders = order_book.stream(
-        100,
+        50,
         order_book.drawn(9),
         tick=12,
         brokers=2,
@@ -26,7 +26,7 @@ def book(seed: int, negatives: float) -> Stream:
         seed=seed,
     )
     bids = orders.changes["bids"].drop_columns(["_weight"])
-    return churn({"bids": bids}, seed, deletions=0.6, duplicates=0.3)
+    return churn({"bids": bids}, seed, deletions=1.0, duplicates=0.3)
 
 
 @engines
@@ -39,13 +39,17 @@ def test_book(engine: Engine, query: str, negatives: float) -> None:
 
 @engines
 @pytest.mark.parametrize("query", OVER_R)
-@pytest.mark.parametrize("seed", range(3))
-def test_equality_with_a_share_of_the_total(engine: Engine, query: str, seed: int) -> None:
+def test_equality_with_a_share_of_the_total(engine: Engine, query: str) -> None:
     """So few rows that a group's sum or maximum now and then is exactly half or three quarters of all."""
-    stream = churn(with_nulls(nested.tables(20, groups=3, seed=seed), 0.05), seed, deletions=1.0)
-    found = replay(connect(engine), schema("nested"), {query: QUERIES[query]}, stream.batches(1))
-    assert found[query]
-    replay(connect(engine), schema("nested"), {query: QUERIES[query]}, stream.batches(6))
+    found = 0
+    for seed in range(3):
+        stream = churn(
+            with_nulls(nested.tables(14, groups=3, values=3, seed=seed), 0.05), seed, deletions=1.0
+        )
+        view = {query: QUERIES[query]}
+        found += replay(connect(engine), schema("nested"), view, stream.batches(1))[query]
+        replay(connect(engine), schema("nested"), view, stream.batches(6))
+    assert found
 
 
 @engines

@@ -17,7 +17,7 @@ def stream(sales: int) -> Stream:
     facts = {"store_sales": tables.pop("store_sales")}
     return (
         load(tables)
-        .then(churn(facts, 1))
+        .then(churn(facts, 1, deletions=0.15, duplicates=0.05))
         .then(churn({name: rows.slice(0, 6) for name, rows in tables.items()}, 2))
     )
 
@@ -26,7 +26,7 @@ def stream(sales: int) -> Stream:
 @pytest.mark.parametrize("query", QUERIES)
 def test_sales(engine: Engine, query: str) -> None:
     replay_everyhow(
-        engine, nullable(schema("tpcds")), {query: QUERIES[query]}, stream(1_500), size=400, singles=25
+        engine, nullable(schema("tpcds")), {query: QUERIES[query]}, stream(700), size=300, singles=25
     )
 
 

@@ -56,11 +56,11 @@ def calendar() -> list[date]:
     """The days on which something is sold.
 
     The first three days of months of 1998 to 2000, whatever day of the week they are; and in 2001 and 2002
-    the days of weeks that are 52 weeks apart, for the query that compares a year with the next.
+    the days of two weeks that are 52 weeks apart, for the query that compares a year with the next.
     """
     early = [date(year, month, day) for year in (1998, 1999, 2000) for month in (1, 11) for day in (1, 2, 3)]
     first = date(2001, 11, 4)
-    paired = [first + timedelta(weeks=week, days=day) for week in (0, 1, 52, 53) for day in range(7)]
+    paired = [first + timedelta(weeks=week, days=day) for week in (0, 52) for day in range(7)]
     return early + paired
 
 
@@ -132,7 +132,7 @@ def _household_demographics(key: Index) -> Columns:
         "hd_demo_sk": key + 1,
         "hd_buy_potential": [_POTENTIAL[k % 3] for k in key],
         "hd_dep_count": np.array([4, 6, 5, 0])[key % 4],
-        "hd_vehicle_count": np.array([3, 2, 1, 0])[key // 3 % 4],
+        "hd_vehicle_count": np.array([3, 2, 1])[key // 4 % 3],
     }
 
 
@@ -159,9 +159,9 @@ def _customer(key: Index, sizes: dict[str, int], seed: int) -> Columns:
 def _store_sales(sales: int, days: int, sizes: dict[str, int], seed: int) -> Columns:
     """A ticket is one visit: its lines share the day, the store, the customer and his demographics."""
     line = np.arange(sales)
-    # Every third ticket is large: q34 looks for 15 to 20 lines.
+    # Every second ticket is large: q34 looks for 15 to 20 lines.
     tickets = np.arange(sales)
-    lengths = np.where(tickets % 3 == 0, draws.integers(seed, "long", tickets, 15, 21), 1 + tickets % 5)
+    lengths = np.where(tickets % 2 == 0, draws.integers(seed, "long", tickets, 15, 21), 1 + tickets % 5)
     ticket = np.repeat(tickets, lengths)[:sales]
 
     def of_ticket(name: str, values: int) -> NDArray[np.int64]:
