@@ -10,14 +10,14 @@ first, so which rows these are depends on nothing but the data.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 from typing import TypeAlias, TypeVar, assert_never
 
 from viewlet.core.aggregates import aggregate
 from viewlet.core.functions import RowFunction, common_type, compile_scalar, in_type, only
-from viewlet.core.scalar import TRUE, Call, Scalar, Var, conjunction, conjuncts, variables
+from viewlet.core.scalar import TRUE, Call, Scalar, Var, call, conjunction, conjuncts, variables
 from viewlet.core.types import BOOLEAN, Value
 from viewlet.errors import UnsupportedError
 from viewlet.plan.nodes import (
@@ -242,14 +242,26 @@ def _factors(plan: Plan) -> tuple[list[Plan], list[Scalar]]:
     match plan:
         case Filter(inner, condition):
             factors, conditions = _factors(inner)
-            return factors, [*conditions, *conjuncts(condition)]
+            return factors, [*conditions, *_conditions(condition)]
         case Join("inner", left, right, condition):
             left_factors, left_conditions = _factors(left)
             right_factors, right_conditions = _factors(right)
-            conditions = [*left_conditions, *right_conditions, *conjuncts(condition)]
+            conditions = [*left_conditions, *right_conditions, *_conditions(condition)]
             return left_factors + right_factors, conditions
         case _:
             return [plan], []
+
+
+def _conditions(condition: Scalar) -> Iterator[Scalar]:
+    """The conjuncts, also those that hide in every branch of an OR: a b OR a c = a AND (b OR c)."""
+    for part in conjuncts(condition):
+        branches = (
+            [conjuncts(branch) for branch in part.args] if isinstance(part, Call) and part.op == "or" else []
+        )
+        common = [c for c in branches[0] if all(c in branch for branch in branches)] if branches else []
+        yield from common
+        rests = [conjunction(*(c for c in branch if c not in common)) for branch in branches]
+        yield call("or", *rests) if common else part
 
 
 def _product(plan: Plan, outer: Names, db: _Database) -> Run[Pairs]:
