@@ -635,18 +635,29 @@ def main() -> None:
         "pagerank": lambda: pagerank(report, options.edges // 5, options.edges),
         "groups": lambda: groups(report, max(options.edges // 100, 1000)),
     }
-    command = "python benchmarks/linalg.py " + " ".join(sys.argv[1:])
-    head = [
-        "# Incremental linear algebra: measured",
-        "",
-        f"Made by `{command.strip()}` on {time.strftime('%Y-%m-%d')}; Python {platform.python_version()}, "
-        f"NumPy {np.__version__}, SciPy {scipy.__version__}, {platform.machine()}, one BLAS thread.",
-        "Times are CPU seconds of the process, the smallest of a few repetitions.",
-        "",
-    ]
+    options_given = [word for word in sys.argv[1:] if word not in parts and word != "--parts"]
     for name in options.parts or parts:
+        report.lines.clear()
         parts[name]()
-        (options.out / "README.md").write_text("\n".join(head + report.lines))
+        command = " ".join(["python benchmarks/linalg.py", *options_given, "--parts", name])
+        made = (
+            f"Made by `{command}` on {time.strftime('%Y-%m-%d')}; Python {platform.python_version()}, "
+            f"NumPy {np.__version__}, SciPy {scipy.__version__}, {platform.machine()}, one BLAS thread."
+        )
+        (options.out / f"{name}.md").write_text("\n".join([*report.lines, made, ""]))
+    write_overview(options.out, list(parts))
+
+
+def write_overview(folder: Path, names: list[str]) -> None:
+    """All parts measured so far as one page; every section says which command made it."""
+    sections = [(folder / f"{name}.md").read_text() for name in names if (folder / f"{name}.md").exists()]
+    title = (
+        "# Incremental linear algebra: measured\n\n"
+        "Times are CPU times of one process with one BLAS thread, the smallest of a few repetitions. The drift "
+        "monitor is on; its probes, planned to take at most a tenth of the time on average, fall outside the "
+        "smallest repetition.\n"
+    )
+    (folder / "README.md").write_text("\n".join([title, *sections]))
 
 
 if __name__ == "__main__":

@@ -126,3 +126,26 @@ def test_a_singular_start_is_refused():
     A = vl.input("A", (4, 4))
     with pytest.raises(vl.SingularError, match="identity"):
         vl.maintain({"W": A.inv()}, A=np.ones((4, 4)))
+
+
+def test_a_view_that_cannot_be_recomputed_warns_and_keeps_its_values():
+    rng = np.random.default_rng(7)
+    A = vl.input("A", (6, 6))
+    view = vl.maintain({"W": A.inv()}, A=rng.standard_normal((6, 6)) + 3 * np.eye(6))
+    view.state["A"][:] = 1.0  # what no update would do: damage behind the view's back
+    kept = view["W"].copy()
+    with pytest.warns(vl.DriftWarning, match="cannot be recomputed"):
+        view.check()
+    np.testing.assert_array_equal(view["W"], kept)
+
+
+def test_flips_between_scales_are_bounded_by_the_monitor():
+    rng = np.random.default_rng(8)
+    A = vl.input("A", (6, 6))
+    start = rng.standard_normal((6, 6)) / 3
+    view = vl.maintain({"C": vl.power(A, 6)}, A=start, strategy="incremental", tol=1e-12)
+    for _ in range(300):
+        view.update("A", rows={0: 50 * start[0]})
+        view.update("A", rows={0: start[0]})
+    assert relative(view["C"], np.linalg.matrix_power(start, 6)) < 1e-11
+    assert view.health.refreshes > 0

@@ -9,7 +9,8 @@
 [0.0625, 0.5, 0.0]
 """
 
-from viewlet.linalg.arrays import ArrayApi, Blas, Modular
+from viewlet.linalg.array_api import ArrayApi
+from viewlet.linalg.blas import Blas
 from viewlet.linalg.converge import ConvergingView, converge
 from viewlet.linalg.cost import Machine, calibrate
 from viewlet.linalg.descent import gradient_descent
@@ -27,6 +28,7 @@ from viewlet.linalg.feed import feed_graph, feed_matrix, feed_regression
 from viewlet.linalg.grouped import GroupedOLS
 from viewlet.linalg.iterate import iterate
 from viewlet.linalg.markov import MarkovChain
+from viewlet.linalg.modular import Modular
 from viewlet.linalg.nodes import block, identity, power, power_sum, stored
 from viewlet.linalg.ols import OLS
 from viewlet.linalg.pagerank import PageRank

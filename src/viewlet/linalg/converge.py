@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from viewlet.linalg.arrays import Arrays, Blas
+from viewlet.linalg.arrays import Arrays
+from viewlet.linalg.blas import Blas
 from viewlet.linalg.cost import Machine
 from viewlet.linalg.errors import LinalgError
 from viewlet.linalg.evaluate import evaluate

@@ -14,7 +14,7 @@ from typing import assert_never
 
 import numpy as np
 
-from viewlet.linalg.arrays import Blas
+from viewlet.linalg.blas import Blas
 from viewlet.linalg.instructions import (
     Accumulate,
     Assemble,

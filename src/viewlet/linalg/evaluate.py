@@ -34,7 +34,7 @@ def evaluate(expr: Expr, values: Mapping[str, Any], arrays: Arrays) -> Any:
     """The value of ``expr`` where the inputs have the given values.
 
     >>> import numpy as np
-    >>> from viewlet.linalg.arrays import Modular
+    >>> from viewlet.linalg.modular import Modular
     >>> from viewlet.linalg.nodes import Input, power
     >>> evaluate(power(Input("A", (1, 1)), 3), {"A": np.array([[2]])}, Modular(7)).tolist()
     [[1]]

@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from viewlet.errors import StorageError
-from viewlet.linalg.arrays import Arrays, Blas, Modular
+from viewlet.linalg.arrays import Arrays
+from viewlet.linalg.blas import Blas
 from viewlet.linalg.cost import Choice, Cost, Machine
 from viewlet.linalg.drift import Health
 from viewlet.linalg.errors import LinalgError
 from viewlet.linalg.iterate import Model
+from viewlet.linalg.modular import Modular
 from viewlet.linalg.nodes import Constant, Expr, Held, Input, postorder
 from viewlet.linalg.program import build_program
 from viewlet.linalg.text import parse, show

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from viewlet.errors import BackendError
-from viewlet.linalg.arrays import Arrays, Blas, Selector
+from viewlet.linalg.arrays import Arrays, Selector
+from viewlet.linalg.blas import Blas
 from viewlet.linalg.cost import Choice, Machine, code_cost
 from viewlet.linalg.delta import factor_names
 from viewlet.linalg.drift import Health, Monitor, Probe, compile_probe
