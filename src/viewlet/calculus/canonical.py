@@ -41,28 +41,35 @@ Naming = Callable[[Var], str]
 
 @dataclass(frozen=True, slots=True)
 class Canonical:
-    """The canonical text, and the keys in the order in which it numbers them."""
+    """The canonical text, and the orders of the keys that give it: several where keys are symmetric."""
 
     text: str
-    keys: tuple[Var, ...]
+    orders: tuple[tuple[Var, ...], ...]
+
+    @property
+    def keys(self) -> tuple[Var, ...]:
+        """The keys in the order in which the text numbers them."""
+        return self.orders[0]
 
 
 @lru_cache(maxsize=50_000)
-def canonical_form(
-    query: Query, keys: tuple[Var, ...], fixed: bool = False, fixed_order: bool = False
-) -> Canonical:
-    """The canonical form of ``keys -> query``.
+def canonical_form(query: Query, keys: tuple[Var, ...]) -> Canonical:
+    """The canonical form of ``keys -> query``."""
+    texts: dict[str, list[tuple[Var, ...]]] = {}
+    for order in islice(_key_orders(query, keys), LIMIT):
+        texts.setdefault(numbered_text(query, order), []).append(order)
+    best = min(texts)
+    return Canonical(best, tuple(texts[best]))
 
-    With ``fixed`` the keys keep their own names, with ``fixed_order`` they are numbered in the order given.
-    """
-    if fixed:
-        return Canonical(_query_text(query, {key.name: key.name for key in keys}), keys)
-    orders = [keys] if fixed_order else islice(_key_orders(query, keys), LIMIT)
-    texts = (
-        Canonical(_query_text(query, {key.name: f"k{i}" for i, key in enumerate(order)}), order)
-        for order in orders
-    )
-    return min(texts, key=lambda form: form.text)
+
+def numbered_text(query: Query, keys: tuple[Var, ...]) -> str:
+    """The canonical text with the keys numbered in the order given."""
+    return _query_text(query, {key.name: f"k{i}" for i, key in enumerate(keys)})
+
+
+def named_text(query: Query, keys: tuple[Var, ...]) -> str:
+    """The canonical text with the keys under their own names."""
+    return _query_text(query, {key.name: key.name for key in keys})
 
 
 def strip_values(query: Query) -> Query:
@@ -170,8 +177,8 @@ def _factor_text(factor: Factor, name: Naming) -> str:
         case Lift(var, keys, query):
             return f"{name(var)} := sum{_nested_text(query, keys, name)}"
         case Extremum(var, op, of, keys, query):
-            inner = _query_text(query, {of.name: "v", **{key.name: name(key) for key in keys}})
-            return f"{name(var)} := {op}({inner})"
+            inner = _nested_text(query, (of, *keys), lambda key: "v" if key == of else name(key))
+            return f"{name(var)} := {op}{inner}"
         case Exists(keys, query, negated):
             return f"{'N' if negated else 'E'}{_nested_text(query, keys, name)}"
 
@@ -187,7 +194,10 @@ def _column(bind: tuple[str, Var | Const]) -> str:
 
 
 def _nested_text(query: Query, keys: tuple[Var, ...], name: Naming) -> str:
-    return f"({_query_text(query, {key.name: name(key) for key in keys})})"
+    """A nested query's own canonical text, and what its keys are called out here."""
+    form = canonical_form(query, keys)
+    called = min([name(key) for key in order] for order in form.orders)
+    return f"({form.text})<{','.join(called)}>"
 
 
 def _scalar_text(scalar: Scalar, name: Naming) -> str:

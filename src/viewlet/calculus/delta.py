@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 
-from viewlet.calculus.canonical import canonical_form
+from viewlet.calculus.canonical import named_text
 from viewlet.calculus.domain import Domain, extract_domain
 from viewlet.calculus.events import Event
 from viewlet.calculus.nodes import (
@@ -121,4 +121,4 @@ def _by_domain(affected: Sequence[Affected]) -> list[list[Affected]]:
 def _domain_name(item: Affected) -> str:
     if item.domain is None:
         return "unrestricted"
-    return canonical_form(product(*item.domain), item.old.keys, fixed=True).text
+    return named_text(product(*item.domain), item.old.keys)

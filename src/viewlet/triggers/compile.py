@@ -158,8 +158,8 @@ class Compiler:
             factors = tuple(self._nested_map(f, materializer, name) for f in done.term.factors)
             outputs = tuple(substitute(scalar, done.bindings) for scalar in row)
             settled = Settled((Term(factors),), self.registry.nullable_columns)
-            ((own,)) = settled.query((Term(factors, done.term.coefficient),))
-            yield OutputTerm(own, tuple(settled.scalar(scalar) for scalar in outputs))
+            for own in settled.query((Term(factors, done.term.coefficient),)):
+                yield OutputTerm(own, tuple(settled.scalar(scalar) for scalar in outputs))
 
     def _nested_map(self, factor: Factor, materializer: Materializer, stem: str) -> Factor:
         if not isinstance(factor, Lift | Extremum | Exists):
@@ -231,7 +231,7 @@ class Compiler:
         if known is None:
             known = self._restricted[factor] = all(
                 affected is None or affected.domain is not None
-                for table in tables(factor.query)
+                for table in sorted(tables(factor.query))
                 if self.catalog[table].kind is not TableKind.STATIC
                 for affected in [affected_by(factor, TupleEvent(self.catalog[table]), self.names)]
             )

@@ -39,7 +39,8 @@ def _sorted(statements: Sequence[Statement], *, before: bool) -> tuple[Statement
     graph: TopologicalSorter[str] = TopologicalSorter()
     for target, own in by_target.items():
         graph.add(target)
-        for name in frozenset().union(*(reads(s.query) for s in own)) & by_target.keys() - {target}:
+        read = frozenset().union(*(reads(statement.query) for statement in own))
+        for name in sorted(read & by_target.keys() - {target}):
             if before:
                 graph.add(name, target)
             else:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from viewlet.calculus.canonical import canonical_form, strip_values
+from viewlet.calculus.canonical import canonical_form, numbered_text, strip_values
 from viewlet.calculus.nodes import Query
 from viewlet.calculus.simplify import drop_unused
 from viewlet.core.types import Type
@@ -92,8 +92,7 @@ def _shape(definition: MapDefinition) -> _Shape:
     form = canonical_form(body, definition.keys)
     names = [key.name for key in definition.keys]
     order = tuple(names.index(key.name) for key in form.keys)
-    numbered = tuple(form.keys)
-    terms = frozenset(canonical_form((term,), numbered, fixed_order=True).text for term in body)
+    terms = frozenset(numbered_text((term,), form.keys) for term in body)
     return _Shape(definition, len(names), terms, order, _is_count(definition.definition, body))
 
 

@@ -21,8 +21,8 @@ from viewlet.calculus.nodes import (
     MapRef,
     Query,
     Rel,
-    Term,
     Value,
+    product,
 )
 from viewlet.calculus.substitute import substitute_factor
 from viewlet.core.scalar import Call, Const, Scalar, Var, nullable, substitute
@@ -55,7 +55,11 @@ class Settled:
 
     def query(self, query: Query) -> Query:
         """The query over settled variables, at every depth."""
-        return tuple(Term(tuple(self.factor(f) for f in term.factors), term.coefficient) for term in query)
+        return tuple(
+            new
+            for term in query
+            for new in product(*(self.factor(f) for f in term.factors), coefficient=term.coefficient)
+        )
 
     def factor(self, factor: Factor) -> Factor:
         """The factor over settled variables, at every depth."""
