@@ -36,8 +36,9 @@ from viewlet.plan import nodes as plan_nodes
 from viewlet.sql.catalog import Catalog, TableKind
 from viewlet.triggers.maps import MapRegistry
 from viewlet.triggers.materialize import Depth, Materializer
-from viewlet.triggers.order import order_increments, order_recomputations, reads
+from viewlet.triggers.order import order_increments, order_recomputations
 from viewlet.triggers.program import MapDefinition, OutputTerm, Program, Statement, Trigger, View
+from viewlet.triggers.reach import needed_maps
 from viewlet.triggers.settle import Settled
 
 DEPTHS: Mapping[str, Depth] = {"higher_order": "component", "first_order": "table", "reevaluate": "rows"}
@@ -79,15 +80,10 @@ class Compiler:
     def drop(self, name: str) -> list[str]:
         """Remove a view; returns the maps that nothing needs any more."""
         del self.views[name]
-        needed: set[str] = set()
-        queue = [m for view in self.views.values() for part in view.output for m in reads((part.term,))]
-        while queue:
-            current = queue.pop()
-            if current not in needed:
-                needed.add(current)
-                for (target, _, _), statements in self._statements.items():
-                    if target == current:
-                        queue.extend(m for statement in statements for m in reads(statement.query))
+        by_target: dict[str, list[Statement]] = {}
+        for (target, _, _), statements in self._statements.items():
+            by_target.setdefault(target, []).extend(statements)
+        needed = needed_maps(self.views.values(), by_target)
         gone = [m for m in self.registry.maps if m not in needed]
         self.registry.forget(gone)
         self._statements = {at: s for at, s in self._statements.items() if at[0] in needed}

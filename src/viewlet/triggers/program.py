@@ -7,7 +7,7 @@ order given, on the new state.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -51,6 +51,18 @@ class Trigger:
     def statements(self) -> tuple[Statement, ...]:
         """All statements, in order."""
         return self.increments + self.recomputations
+
+    def touches(self, maps: Collection[str]) -> bool:
+        """Does it keep any of these maps?"""
+        return any(statement.target in maps for statement in self.statements)
+
+    def only(self, maps: Collection[str]) -> Trigger:
+        """The part of it that keeps these maps."""
+        return Trigger(
+            self.table,
+            tuple(statement for statement in self.increments if statement.target in maps),
+            tuple(statement for statement in self.recomputations if statement.target in maps),
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,8 +19,8 @@ from viewlet.plan.evaluate import consolidate, cut
 from viewlet.plan.nodes import Query
 from viewlet.sql.catalog import Catalog
 from viewlet.triggers.compile import Compiler
+from viewlet.triggers.explain import explain, obstacles
 from viewlet.triggers.program import Program, Statement, Trigger, View
-from viewlet.triggers.text import show_program
 
 Sums = Callable[[Env], dict[Key, Number]]
 
@@ -87,8 +87,12 @@ class ReferenceEngine:
         return self._outputs[name]()
 
     def explain(self, name: str) -> str:
-        """The maps and triggers of the program."""
-        return show_program(self.program)
+        """What keeping the view takes, in words."""
+        return explain(self.program, name)
+
+    def obstacles(self, name: str) -> tuple[str, ...]:
+        """Why the view is not incremental; nothing if it is."""
+        return obstacles(self.program, name)
 
     def stats(self) -> list[MapStats]:
         """Records per map; a dict entry is counted as 100 bytes plus 30 per key column."""

@@ -1,0 +1,102 @@
+"""What a program does, in words: strategy, records, work per change, and why anything is recomputed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from viewlet.calculus.delta import affected_by
+from viewlet.calculus.events import TupleEvent
+from viewlet.calculus.nodes import Exists, Extremum, Nested, tables
+from viewlet.calculus.text import show_factor
+from viewlet.core.names import Names
+from viewlet.triggers.program import Program, Statement
+from viewlet.triggers.reach import part_of
+from viewlet.triggers.records import Record, lay_out
+from viewlet.triggers.text import show_statement
+from viewlet.triggers.work import order_of
+
+
+def explain(program: Program, view: str) -> str:
+    """The story of one view."""
+    part = part_of(program, view)
+    return "\n".join(_lines(part, view))
+
+
+def _lines(program: Program, view: str) -> Iterator[str]:
+    records = lay_out(program.maps.values()).records
+    yield f"view {view}: {_verdict(program)}, {len(records)} record{'s' * (len(records) != 1)}"
+    yield ""
+    for record in records.values():
+        yield f"  {_show_record(record, program)}"
+    for table, trigger in program.triggers.items():
+        yield ""
+        kept = len({statement.target for statement in trigger.statements})
+        yield f"  one change of {table}: {kept} maps, {_total(trigger.statements)}"
+        for statement in trigger.statements:
+            yield f"    {show_statement(statement)}"
+            yield f"      {order_of(statement.query)}"
+    reasons = obstacles(program, view)
+    if reasons:
+        yield ""
+        yield "  not incremental:"
+        yield from (f"    {reason}" for reason in reasons)
+
+
+def _verdict(program: Program) -> str:
+    recomputed = [t for t, trigger in program.triggers.items() if _loops_over(trigger.recomputations)]
+    if not recomputed:
+        return "incremental on every change"
+    return f"recomputed from its maps on changes of {', '.join(recomputed)}"
+
+
+def _total(statements: tuple[Statement, ...]) -> str:
+    orders = sorted({order_of(statement.query) for statement in statements} - {"O(1)"})
+    return " + ".join(orders) or "O(1)"
+
+
+def _show_record(record: Record, program: Program) -> str:
+    keys = ", ".join(name for name, _, _ in record.keys)
+    fields = ", ".join(f"{field.name} {field.type}" for field in record.fields)
+    sources = ", ".join(sorted(tables(program.maps[record.fields[0].map].definition)))
+    return f"{record.name}[{keys}] {{{fields}}} over {sources}"
+
+
+def _loops_over(statements: tuple[Statement, ...]) -> list[Statement]:
+    return [statement for statement in statements if order_of(statement.query) != "O(1)"]
+
+
+def obstacles(program: Program, view: str) -> tuple[str, ...]:
+    """Why a view is not incremental: one reason per table and recomputed map; none if every change is.
+
+    A map that is recomputed from a fixed number of lookups is no obstacle.
+    """
+    part = part_of(program, view)
+    return tuple(
+        f"{table}: {statement.target} is recomputed in {order_of(statement.query)}, because "
+        f"{_cause(part, statement, table)}"
+        for table, trigger in part.triggers.items()
+        for statement in _loops_over(trigger.recomputations)
+    )
+
+
+def _cause(program: Program, statement: Statement, table: str) -> str:
+    """The nested factor of a recomputed map that a change of the table affects for every key."""
+    event = TupleEvent(program.tables[table])
+    for term in program.maps[statement.target].definition:
+        for factor in term.factors:
+            affected = affected_by(factor, event, Names())
+            if affected is not None and affected.domain is None:
+                return (
+                    f"a row of {table} can change {_kind(affected.old)} for every key: {show_factor(factor)}"
+                )
+    return "it was asked to be re-evaluated"
+
+
+def _kind(factor: Nested) -> str:
+    match factor:
+        case Exists():
+            return "whether something exists"
+        case Extremum():
+            return f"the {factor.op}imum"
+        case _:
+            return "a sum"
