@@ -1,6 +1,7 @@
 """Viewlet keeps analytical results fresh while their inputs change."""
 
 from viewlet import errors
+from viewlet.compiled import CompiledProgram, compile
 from viewlet.database import Database, connect
 
-__all__ = ["Database", "connect", "errors"]
+__all__ = ["CompiledProgram", "Database", "compile", "connect", "errors"]
