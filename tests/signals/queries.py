@@ -72,6 +72,7 @@ UNIFORM = {
     "fft": GRID.window(8).fft(),
     "rfft taper": GRID.window(8, hop=4, taper="hann").rfft(),
     "sliding fft": GRID.window(8, hop=1).fft(incremental=True),
+    "sliding far": GRID.window(4, hop=10).rfft(incremental=True),
     "sliding rfft skip": GRID.window(6, hop=2, missing="skip").rfft(incremental=True),
     "auto sliding": SOURCE.sample(2, interpolate="linear").window(64, hop=2).rfft(),
     "autocorrelate": GRID.window(5, hop=3).autocorrelate(),

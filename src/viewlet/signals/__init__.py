@@ -19,18 +19,16 @@ from viewlet.signals.errors import (
     SignalTypeError,
     UnitError,
 )
+from viewlet.signals.functions import Function, WindowOperation, window_op
 from viewlet.signals.nodes import Payload
 from viewlet.signals.query import (
-    Function,
     Signal,
     Stream,
     Uniform,
-    WindowOperation,
     Windows,
     events,
     join,
     source,
-    window_op,
 )
 from viewlet.signals.session import Session
 from viewlet.signals.values import from_values, to_values

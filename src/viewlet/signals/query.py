@@ -15,6 +15,21 @@ import numpy as np
 from viewlet.signals import nodes
 from viewlet.signals.clock import NANOSECONDS, Duration, parse_duration
 from viewlet.signals.errors import SignalTypeError, UnitError
+from viewlet.signals.functions import (
+    REDUCTIONS,
+    Both,
+    CallEach,
+    CrossCorrelation,
+    Offset,
+    PairWithOne,
+    RealInverse,
+    Scale,
+    Times,
+    WindowOperation,
+    autocorrelation,
+    inverse,
+    real_part,
+)
 from viewlet.signals.nodes import Expression, Node, Payload, Policy
 from viewlet.signals.operators.samples import OPERATIONS
 from viewlet.signals.operators.temporal import AGGREGATES
@@ -209,7 +224,7 @@ class Signal(Stream):
         if self.function is not None:
             inner = self.function
             return replace(self, function=lambda t, e: inner(t, e) * factor)
-        return self.map(_Scale(factor))
+        return self.map(Scale(factor))
 
     def with_function(self, function: Callable[..., Any]) -> Signal:
         """Say how the value follows from times and columns: ``function(t, e)`` on arrays, ``e.column``.
@@ -221,7 +236,7 @@ class Signal(Stream):
     def functions(self) -> Signal:
         """Say that each event's value is itself a function of time (see :class:`Function`)."""
         (name,) = self.names
-        return replace(self, function=_CallEach(name))
+        return replace(self, function=CallEach(name))
 
     def sample(
         self,
@@ -276,7 +291,7 @@ class Signal(Stream):
             return join(self, other, op)
         if op == "*":
             return self.scale(other)
-        return self.map(_Offset(other if op == "+" else -other))
+        return self.map(Offset(other if op == "+" else -other))
 
     def _plain(self, what: str) -> None:
         if self.function is not None:
@@ -422,7 +437,7 @@ class Uniform(Signal):
             return self.window(size, hop).reduce(function)
         if function not in REDUCTIONS:
             raise SignalTypeError(f"no aggregate {function!r}; there are {', '.join(REDUCTIONS)}")
-        source = self if function in ("sum", "energy", "power") else self.map(_PairWithOne())
+        source = self if function in ("sum", "energy", "power") else self.map(PairWithOne())
         return source.window(size, hop).reduce(REDUCTIONS[function])
 
     def sum(self, size: int, hop: int | None = None) -> Uniform:
@@ -475,11 +490,11 @@ class Windows(Runnable):
         samples = np.asarray(window)
         if samples.shape != (self.size,):
             raise SignalTypeError(f"a taper for windows of {self.size} samples has shape {samples.shape}")
-        return self._then(_Times(samples), "taper")
+        return self._then(Times(samples), "taper")
 
     def times(self, vector: Any) -> Windows:
         """Multiply each window by a vector of its length, element by element."""
-        return self._then(_Times(np.asarray(vector)), "times")
+        return self._then(Times(np.asarray(vector)), "times")
 
     def fft(self, incremental: bool | None = None) -> Windows:
         """The spectrum of each window, as ``numpy.fft.fft``.
@@ -495,23 +510,23 @@ class Windows(Runnable):
 
     def ifft(self) -> Windows:
         """The inverse of ``fft``: complex windows."""
-        return self._then(_inverse, "ifft")
+        return self._then(inverse, "ifft")
 
     def irfft(self) -> Windows:
         """The inverse of ``rfft``: real windows."""
-        return self._then(_RealInverse(self.size), "irfft")
+        return self._then(RealInverse(self.size), "irfft")
 
     def real(self) -> Windows:
         """The real part of complex windows."""
-        return self._then(_real, "real")
+        return self._then(real_part, "real")
 
     def autocorrelate(self) -> Windows:
         """r[k] = sum_n x[n + k] conj(x[n]) for k = -(N - 1) .. N - 1: rows of 2 N - 1 values."""
-        return self._then(_autocorrelation, "autocorrelate")
+        return self._then(autocorrelation, "autocorrelate")
 
     def cross_correlate(self, pattern: Any) -> Windows:
         """``numpy.correlate(window, pattern, "full")`` of each window."""
-        return self._then(_CrossCorrelation(np.asarray(pattern)), "cross_correlate")
+        return self._then(CrossCorrelation(np.asarray(pattern)), "cross_correlate")
 
     def apply(self, operation: WindowOperation) -> Windows:
         """A window operator with an incremental form; put it directly after ``window``."""
@@ -660,7 +675,7 @@ def _join_irregular(left: Signal, right: Signal, op: str | Callable[[Any, Any], 
         node = nodes.SignalJoin(left.node, right.node, function, left.names, right.names)
         return replace(left, node=node, clock=clock)
     node = nodes.SignalJoin(left.node, right.node, None, left.names, right.names)
-    both = _Both(function, _value_of(left), _value_of(right))
+    both = Both(function, _value_of(left), _value_of(right))
     return Signal(node, clock, left.key, left.time, ("value",), None, both)
 
 
@@ -679,170 +694,6 @@ def _common_clock(left: Stream, right: Stream) -> Clock:
     if len(left.key) != len(right.key):
         raise SignalTypeError(f"cannot match keys {left.key} with keys {right.key}")
     return left.clock or right.clock
-
-
-# -- small functions with names, so that queries print well and travel to other processes --------------------
-
-
-class Function:
-    """A value that is a function of time: the heterogeneous functional payload.
-
-    >>> (Function(lambda t: t) + Function(lambda t: 1.0))(3)
-    4.0
-    """
-
-    def __init__(self, function: Callable[[Any], Any]) -> None:
-        self.function = function
-
-    def __call__(self, time: Any) -> Any:
-        """The value at a time."""
-        return self.function(time)
-
-    def __add__(self, other: Function) -> Function:
-        return Function(lambda t: self(t) + other(t))
-
-    def __sub__(self, other: Function) -> Function:
-        return Function(lambda t: self(t) - other(t))
-
-    def __mul__(self, other: Any) -> Function:
-        return Function(lambda t: self(t) * (other(t) if isinstance(other, Function) else other))
-
-
-@dataclass(frozen=True)
-class WindowOperation:
-    """A window operator: ``recompute(windows)``, and ``update(outputs, old, new)`` for one hop."""
-
-    recompute: Callable[[Any], Any]
-    update: Callable[[Any, Any, Any], Any]
-    name: str = "operation"
-
-
-def window_op(update: Callable[[Any, Any, Any], Any]) -> Callable[[Callable[[Any], Any]], WindowOperation]:
-    """Make a window operator of a function of windows and its incremental form.
-
-    >>> @window_op(update=lambda total, old, new: total + (new - old).sum(1, keepdims=True))
-    ... def total(windows):
-    ...     return windows.sum(1, keepdims=True)
-    >>> total.name
-    'total'
-    """
-    return lambda recompute: WindowOperation(recompute, update, recompute.__name__)
-
-
-@dataclass(frozen=True)
-class _Scale:
-    factor: complex
-
-    def __call__(self, values: Any) -> Any:
-        return values * self.factor
-
-
-@dataclass(frozen=True)
-class _Offset:
-    amount: Any
-
-    def __call__(self, values: Any) -> Any:
-        return values + self.amount
-
-
-@dataclass(frozen=True, eq=False)
-class _Times:
-    vector: Any
-
-    def __call__(self, windows: Any) -> Any:
-        return windows * self.vector.reshape(-1, *(1,) * (windows.ndim - 2))
-
-
-@dataclass(frozen=True)
-class _RealInverse:
-    size: int
-
-    def __call__(self, windows: Any) -> Any:
-        from scipy import fft
-
-        return fft.irfft(windows, self.size, axis=1)
-
-
-@dataclass(frozen=True, eq=False)
-class _CrossCorrelation:
-    pattern: Any
-
-    def __call__(self, windows: Any) -> Any:
-        return _correlation(windows, np.broadcast_to(self.pattern, (len(windows), len(self.pattern))))
-
-
-@dataclass(frozen=True)
-class _CallEach:
-    name: str
-
-    def __call__(self, times: Any, columns: Any) -> Any:
-        return np.array([function(time) for function, time in zip(columns[self.name], times, strict=True)])
-
-
-@dataclass(frozen=True)
-class _Both:
-    op: Callable[[Any, Any], Any]
-    left: Callable[..., Any]
-    right: Callable[..., Any]
-
-    def __call__(self, times: Any, columns: Any) -> Any:
-        sides = [
-            {name[2:]: columns[name] for name in columns if name.startswith(prefix)}
-            for prefix in ("l.", "r.")
-        ]
-        from viewlet.signals.expressions import Columns
-
-        return self.op(self.left(times, Columns(sides[0])), self.right(times, Columns(sides[1])))
-
-
-@dataclass(frozen=True)
-class _PairWithOne:
-    """Each value with a one beside it, so that missing samples, zero, can be told from present ones."""
-
-    def __call__(self, values: Any) -> Any:
-        return np.stack((values, np.ones_like(values)), axis=1)
-
-
-def _inverse(windows: Any) -> Any:
-    from scipy import fft
-
-    return fft.ifft(windows, axis=1)
-
-
-def _real(windows: Any) -> Any:
-    return np.ascontiguousarray(windows.real)
-
-
-def _autocorrelation(windows: Any) -> Any:
-    return _correlation(windows, windows)
-
-
-def _correlation(x: Any, y: Any) -> Any:
-    """numpy.correlate(x, y, "full") of each pair of rows, through the spectrum."""
-    from scipy import fft
-
-    size = x.shape[1] + y.shape[1] - 1
-    length = fft.next_fast_len(size)
-    product = fft.fft(x, length, axis=1) * np.conj(fft.fft(y, length, axis=1))
-    result = np.roll(fft.ifft(product, axis=1), y.shape[1] - 1, axis=1)[:, :size]
-    return result if np.iscomplexobj(x) or np.iscomplexobj(y) else np.ascontiguousarray(result.real)
-
-
-def _masked(fill: float, reduce: Callable[..., Any]) -> Callable[[Any], Any]:
-    def reduced(windows: Any) -> Any:
-        return reduce(np.where(windows[:, :, 1] == 1, windows[:, :, 0], fill), axis=1)
-
-    return reduced
-
-
-REDUCTIONS: dict[str, Callable[[Any], Any]] = {
-    "sum": lambda windows: windows.sum(axis=1),
-    "energy": lambda windows: (windows * np.conj(windows)).real.sum(axis=1),
-    "power": lambda windows: (windows * np.conj(windows)).real.mean(axis=1),
-    "mean": lambda windows: windows[:, :, 0].sum(axis=1) / windows[:, :, 1].sum(axis=1),
-    "min": _masked(np.inf, np.min),
-    "max": _masked(-np.inf, np.max),
-}
 
 
 def _policy(interpolate: Interpolation, gap: int, constant: Any) -> Policy:

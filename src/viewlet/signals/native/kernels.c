@@ -526,7 +526,7 @@ i64 vs_window(i64 runs, const i64 *key, const i64 *first, const i64 *ptr, const 
             out_hi[rows] = min_i64(s + size - 1, n && s + size > f ? frontier : last[k]);
             if (bins > 0) {
                 double *x = re + k * bins, *y = im + k * bins, *row = out + rows * 2 * bins;
-                if (previous[k] == s - hop && floor_div(s, hop) % reseed != 0) {
+                if (hop <= size && previous[k] == s - hop && floor_div(s, hop) % reseed != 0) {
                     fill(scratch, s - hop, hop, carried, run, 1);
                     fill(scratch + hop, s + size - hop, hop, carried, run, 1);
                     for (i64 j = 0; j < hop; j++)
