@@ -653,7 +653,7 @@ def write_overview(folder: Path, names: list[str]) -> None:
     sections = [(folder / f"{name}.md").read_text() for name in names if (folder / f"{name}.md").exists()]
     title = (
         "# Incremental linear algebra: measured\n\n"
-        "Times are CPU times of one process with one BLAS thread, the smallest of a few repetitions. The drift "
+        "Times are CPU times of one process, one BLAS thread, the smallest of a few repetitions. The drift "
         "monitor is on; its probes, planned to take at most a tenth of the time on average, fall outside the "
         "smallest repetition.\n"
     )

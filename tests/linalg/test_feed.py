@@ -82,3 +82,20 @@ def test_bad_batches_are_refused():
     assert model.count == 0
     with pytest.raises(DataError, match="key"):
         vl.feed_regression(vl.GroupedOLS(), features=["x"], target="y")
+
+
+def test_a_batch_that_removes_unknown_rows_changes_nothing():
+    model = vl.OLS().add([[1.0], [2.0]], [1.0, 3.0])
+    before = model.coef_.copy()
+    with pytest.raises(DataError, match="not in the data"):
+        vl.feed_regression(model, features=["x"], target="y")(
+            pa.table({"x": [5.0, 7.0], "y": [5.0, 7.0], "_weight": [2, -1]})
+        )
+    assert model.count == 2
+    np.testing.assert_allclose(model.coef_, before, rtol=1e-12)
+    graph = vl.PageRank([(0, 1)])
+    with pytest.raises(DataError, match="no edge"):
+        vl.feed_graph(graph, source="u", target="v")(pa.table({"u": [0, 1], "v": [1, 0], "_weight": [1, -1]}))
+    assert graph.edge_count == 1
+    with pytest.raises(DataError, match="windowed"):
+        vl.feed_regression(vl.OLS(window=5), features=["x"], target="y")

@@ -66,6 +66,10 @@ def feed_regression(
     model: OLS | GroupedOLS, *, features: Sequence[str], target: str, key: str | None = None
 ) -> Callable[[Any], None]:
     """Rows enter a regression when inserted and leave it when deleted; ``key`` names the group column."""
+    if isinstance(model, OLS) and model.window is not None:
+        raise DataError(
+            "a windowed regression forgets rows by itself; add rows to it instead of feeding changes"
+        )
     if (key is None) != isinstance(model, OLS):
         raise DataError("a GroupedOLS needs key=, the column that names the group; an OLS takes none")
 
@@ -74,13 +78,12 @@ def feed_regression(
         X = np.column_stack([_column(batch, name) for name in features]).astype(np.float64)
         y = _column(batch, target).astype(np.float64)
         groups = None if key is None else np.array(batch.column(key).to_pylist(), dtype=object)
-        acts: tuple[tuple[int, Callable[..., Any]], ...] = ((1, model.add), (-1, model.remove))
-        for sign, act in acts:  # first in, so that an update never empties the model
-            repeats = np.maximum(sign * weights, 0)
-            chosen = np.repeat(np.arange(len(weights)), repeats)
+
+        def act(verb: Callable[..., Any], chosen: np.ndarray[Any, Any]) -> None:
             if len(chosen):
-                arguments = () if groups is None else (groups[chosen],)
-                act(*arguments, X[chosen], y[chosen])
+                verb(*(() if groups is None else (groups[chosen],)), X[chosen], y[chosen])
+
+        _in_and_out(weights, lambda rows: act(model.add, rows), lambda rows: act(model.remove, rows))
 
     return take
 
@@ -91,12 +94,29 @@ def feed_graph(graph: PageRank, *, source: str, target: str) -> Callable[[Any], 
     def take(batch: Any) -> None:
         weights = weights_of(batch)
         edges = list(zip(batch.column(source).to_pylist(), batch.column(target).to_pylist(), strict=True))
-        for sign, act in ((1, graph.add), (-1, graph.remove)):
-            chosen = np.repeat(np.arange(len(weights)), np.maximum(sign * weights, 0))
-            if len(chosen):
-                act([edges[i] for i in chosen])
+        _in_and_out(
+            weights,
+            lambda chosen: graph.add([edges[i] for i in chosen]),
+            lambda chosen: graph.remove([edges[i] for i in chosen]),
+        )
 
     return take
+
+
+def _in_and_out(
+    weights: np.ndarray[Any, Any],
+    add: Callable[[np.ndarray[Any, Any]], object],
+    remove: Callable[[np.ndarray[Any, Any]], object],
+) -> None:
+    """Take rows in, then out; where unknown rows are to go out, what came in goes again."""
+    rows = np.arange(len(weights))
+    entering, leaving = np.repeat(rows, np.maximum(weights, 0)), np.repeat(rows, np.maximum(-weights, 0))
+    add(entering)
+    try:
+        remove(leaving)
+    except DataError:
+        remove(entering)
+        raise
 
 
 def _column(batch: Any, name: str) -> np.ndarray[Any, Any]:

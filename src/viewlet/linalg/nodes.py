@@ -16,8 +16,9 @@ True
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
+from itertools import count
 from typing import Any, TypeAlias, cast
 from weakref import WeakValueDictionary
 
@@ -106,6 +107,7 @@ class Held:
     """An array held by a constant; equal only to itself."""
 
     array: Any
+    serial: int = field(default_factory=count(1).__next__)
 
 
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
@@ -122,8 +124,8 @@ class Constant(Matrix):
 
     @property
     def name(self) -> str:
-        """A name for programs; unique while the constant lives."""
-        return f"const{id(self.held):x}"
+        """A name for programs, numbered in the order in which constants were made."""
+        return f"const{self.held.serial}"
 
 
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
