@@ -15,6 +15,7 @@ import json
 import os
 import platform
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -25,6 +26,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
+import pyarrow.parquet as pq
 from scipy import fft
 from scipy import signal as dsp
 
@@ -288,6 +290,15 @@ def figure_sliding(events: int) -> list[dict]:
     return rows
 
 
+def per_group(period: int) -> Callable[[pd.DataFrame], pd.DataFrame]:
+    def interpolated(part: pd.DataFrame) -> pd.DataFrame:
+        part = part.sort_values("t")
+        beats, values = interpolate_each(period)(part["t"].to_numpy(), part["v"].to_numpy())
+        return pd.DataFrame({"k": part["k"].iloc[0], "t": beats, "v": values})
+
+    return interpolated
+
+
 def figure_spark(events: int, groups: list[int]) -> list[dict]:
     """CPU seconds of the whole process tree, since the work is done by the JVM and its Python workers."""
     os.environ["PYSPARK_PYTHON"] = sys.executable
@@ -297,20 +308,15 @@ def figure_spark(events: int, groups: list[int]) -> list[dict]:
     spark.conf.set("spark.sql.shuffle.partitions", "4")
     rows = []
     for count in groups:
-        path = RESULTS / f"input-{count}.parquet"
-        pa.parquet.write_table(irregular(events, count), path)
+        path = Path(tempfile.gettempdir()) / f"viewlet-signals-{os.getpid()}-{count}.parquet"
+        pq.write_table(irregular(events, count), path)
         frame = spark.read.parquet(str(path))
         query = KEYED.sample(count, interpolate="linear")
-
-        def per_group(part: pd.DataFrame, period: int = count) -> pd.DataFrame:
-            part = part.sort_values("t")
-            beats, values = interpolate_each(period)(part["t"].to_numpy(), part["v"].to_numpy())
-            return pd.DataFrame({"k": part["k"].iloc[0], "t": beats, "v": values})
 
         def write(result) -> None:
             result.write.format("noop").mode("overwrite").save()
 
-        pandas_way = frame.groupBy("k").applyInPandas(per_group, "k long, t long, v double")
+        pandas_way = frame.groupBy("k").applyInPandas(per_group(count), "k long, t long, v double")
         row: dict = {"groups": count}
         for who, result in (("viewlet", query.spark(frame)), ("applyInPandas", pandas_way)):
             if who == "applyInPandas" and count > 2_000:
