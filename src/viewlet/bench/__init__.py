@@ -1,0 +1,1 @@
+"""Finding and running the benchmark scripts of a source tree."""

@@ -1,0 +1,67 @@
+"""Which benchmarks there are: every script under ``benchmarks/`` that can be run by itself.
+
+``benchmarks/linalg.py`` is the suite ``linalg``, ``benchmarks/structures/run.py`` is ``structures``, and any
+other ``benchmarks/runtime/maps.py`` is ``runtime/maps``. A file without a main guard is a part of others.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import viewlet
+from viewlet.errors import ViewletError
+
+COMPARE = "compare"  # benchmarks/compare.py compares the results of two commits: a tool, not a suite
+
+
+class BenchmarkError(ViewletError):
+    """There is no benchmark of that name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Suite:
+    """A benchmark script. ``has_quick``: does it know the option ``--quick``?"""
+
+    name: str
+    script: Path
+    summary: str
+    has_quick: bool
+
+    @property
+    def results(self) -> Path:
+        """Where the suite writes what it measured."""
+        root = self.script.parents[self.name.count("/") + (self.script.name == "run.py")]
+        return root / "results" / self.name
+
+
+def find_benchmarks(start: Path) -> Path | None:
+    """The ``benchmarks`` folder of the source tree around ``start``, else of the one Viewlet runs from."""
+    own = Path(viewlet.__file__).parents[2]
+    for folder in (start, *start.parents, own):
+        if (folder / "benchmarks").is_dir() and (folder / "pyproject.toml").is_file():
+            return folder / "benchmarks"
+    return None
+
+
+def find_suites(root: Path) -> dict[str, Suite]:
+    """The suites under a ``benchmarks`` folder, by name."""
+    found = {}
+    for script in sorted(root.rglob("*.py")):
+        name = script.relative_to(root).with_suffix("").as_posix().removesuffix("/run")
+        text = script.read_text(encoding="utf-8")
+        if name != COMPARE and not name.startswith("results/") and "__main__" in text:
+            summary = (ast.get_docstring(ast.parse(text)) or "no description").splitlines()[0]
+            found[name] = Suite(name, script, summary, '"--quick"' in text)
+    return found
+
+
+def choose(suites: Mapping[str, Suite], name: str) -> list[Suite]:
+    """The suite of a name, or every suite for ``all``."""
+    if name == "all":
+        return list(suites.values())
+    if name not in suites:
+        raise BenchmarkError(f"there is no suite {name!r}; existing: {', '.join(suites)}, all")
+    return [suites[name]]

@@ -1,0 +1,67 @@
+"""The ``viewlet`` command: one file per subcommand, each with its options and the function that runs it.
+
+Exit codes: 0 done; 1 refused or failed, with the reason on standard error; 2 wrong usage, or something that
+this installation cannot do; 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from importlib.metadata import version
+
+from viewlet.cli import bench, explain, run, serve, shell
+from viewlet.cli.outcome import DONE, FAILED, INTERRUPTED, UNAVAILABLE, UnavailableError
+from viewlet.errors import ViewletError
+
+COMMANDS = (shell, explain, bench, run, serve)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line and return its exit code."""
+    options = parser().parse_args(arguments)
+    try:
+        code: int = options.run(options)
+        sys.stdout.flush()
+        return code
+    except UnavailableError as reason:
+        print(f"viewlet {options.command}: {reason}", file=sys.stderr)
+        return UNAVAILABLE
+    except (ViewletError, OSError, UnicodeDecodeError) as reason:
+        if isinstance(reason, BrokenPipeError):
+            # Whoever read our output has left, as `| head` does: no complaint, not even by the flush at exit.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return DONE
+        print(f"viewlet {options.command}: {reason}", file=sys.stderr)
+        return FAILED
+    except KeyboardInterrupt:
+        print(file=sys.stderr)
+        return INTERRUPTED
+
+
+def parser() -> argparse.ArgumentParser:
+    """The whole grammar of the command line.
+
+    >>> parser().parse_args(["explain", "views.sql"]).file
+    'views.sql'
+    """
+    whole = argparse.ArgumentParser(
+        prog="viewlet",
+        description="Keep analytical results fresh while their inputs change.",
+        epilog="Exit codes: 0 done, 1 refused or failed, 2 wrong usage or not available here.",
+    )
+    whole.add_argument("--version", action="version", version=f"viewlet {version('viewlet')}")
+    commands = whole.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    for command in COMMANDS:
+        summary = (command.__doc__ or "").splitlines()[0]
+        own = commands.add_parser(
+            command.NAME,
+            help=summary,
+            description=command.__doc__,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        command.add_options(own)
+        own.set_defaults(run=command.run)
+    return whole

@@ -1,0 +1,66 @@
+"""run benchmarks.
+
+Without SUITE: list the suites. Each suite is a script under benchmarks/ of the source tree; it prints
+its tables and writes them to benchmarks/results/SUITE. 'all' runs every suite and, unless --quick,
+rewrites benchmarks/RESULTS.md. Exit code 1 if a suite fails; the others still run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from viewlet.bench.runner import Outcome, run_suite, write_index
+from viewlet.bench.suites import Suite, choose, find_benchmarks, find_suites
+from viewlet.cli.outcome import DONE, FAILED, UnavailableError
+
+NAME = "bench"
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    parser.add_argument("suite", metavar="SUITE", nargs="?", help="a suite's name, or all")
+    parser.add_argument("--quick", action="store_true", help="small sizes: shows that it works, no figures")
+    parser.add_argument("--json", action="store_true", help="a JSON document; tables go to standard error")
+
+
+def run(options: argparse.Namespace) -> int:
+    """List the suites, or run some."""
+    root = find_benchmarks(Path.cwd())
+    if root is None:
+        raise UnavailableError(
+            "benchmarks come with the source tree, not with the installed package: run this in a checkout."
+        )
+    suites = find_suites(root)
+    if options.suite is None:
+        _list(list(suites.values()), as_json=options.json)
+        return DONE
+    chosen = choose(suites, options.suite)
+    outcomes = [_run(suite, number, len(chosen), options) for number, suite in enumerate(chosen, 1)]
+    if options.json:
+        print(json.dumps([asdict(outcome) for outcome in outcomes], indent=2))
+    if options.suite == "all" and not options.quick:
+        print(f"wrote {write_index(root, chosen, outcomes)}", file=sys.stderr)
+    return FAILED if any(outcome.exit_code for outcome in outcomes) else DONE
+
+
+def _run(suite: Suite, number: int, total: int, options: argparse.Namespace) -> Outcome:
+    note = " (no quick form: full size)" if options.quick and not suite.has_quick else ""
+    print(f"[{number}/{total}] {suite.name}{note}", file=sys.stderr, flush=True)
+    outcome = run_suite(suite, quick=options.quick, output=sys.stderr if options.json else None)
+    state = "done" if outcome.exit_code == 0 else f"failed with exit code {outcome.exit_code}"
+    print(f"[{number}/{total}] {suite.name}: {state}, {outcome.seconds:.1f} s", file=sys.stderr, flush=True)
+    return outcome
+
+
+def _list(suites: Sequence[Suite], *, as_json: bool) -> None:
+    if as_json:
+        print(json.dumps([{"suite": s.name, "summary": s.summary, "quick": s.has_quick} for s in suites]))
+        return
+    width = max((len(suite.name) for suite in suites), default=0)
+    for suite in suites:
+        print(f"{suite.name:<{width}}  {suite.summary}")

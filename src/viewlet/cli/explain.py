@@ -1,0 +1,102 @@
+"""show how the queries of a file would be kept fresh.
+
+Every query and every materialized view of the file is explained: the maps that it needs, and what
+each change of a table does to them. CREATE TABLE statements declare the tables, in the file itself
+or in the file given by --schema. No data is read: INSERT and DELETE statements are passed over.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from typing import assert_never
+
+from viewlet.cli.options import add_engine_options, open_database
+from viewlet.cli.outcome import DONE, FAILED
+from viewlet.cli.statements import StatementText, split
+from viewlet.database import Database
+from viewlet.errors import ViewletError
+from viewlet.sql import parse
+from viewlet.workloads import SUITES, schema
+
+NAME = "explain"
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """What there is to say about one statement: a program, or why there is none."""
+
+    name: str
+    line: int
+    sql: str
+    program: str | None
+    error: str | None
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    parser.add_argument("file", metavar="FILE.sql", help="SQL text; - reads standard input")
+    known = ", ".join(SUITES)
+    parser.add_argument(
+        "--schema", metavar="FILE", help=f"CREATE TABLE statements, or a packaged schema: {known}"
+    )
+    parser.add_argument("--json", action="store_true", help="one JSON document instead of text")
+    add_engine_options(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Explain every query of the file; a query that is refused does not stop the others."""
+    text = sys.stdin.read() if options.file == "-" else Path(options.file).read_text(encoding="utf-8")
+    with open_database(options) as db:
+        if options.schema:
+            packaged = options.schema in SUITES
+            db.execute(schema(options.schema) if packaged else Path(options.schema).read_text("utf-8"))
+        explanations = list(explain_script(db, text, options.dialect))
+    if options.json:
+        document = {"file": options.file, "queries": [asdict(found) for found in explanations]}
+        print(json.dumps(document, indent=2))
+    else:
+        print("\n\n".join(_shown(found) for found in explanations) or "no query to explain")
+    return FAILED if any(found.error for found in explanations) else DONE
+
+
+def explain_script(db: Database, text: str, dialect: str) -> Iterator[Explanation]:
+    """The explanations of a script's queries and views, in order; its DDL runs on ``db``."""
+    for number, part in enumerate(split(text, dialect), 1):
+        (statement,) = parse.parse(part.text, dialect)
+        match statement:
+            case parse.Insert() | parse.Delete() | parse.RefreshView():
+                continue
+            case parse.CreateTable() | parse.Drop():
+                db.execute(part.text)
+            case parse.CreateView(name):
+                yield _explained(name, part, partial(_create_and_explain, db, part.text, name))
+            case parse.Explain(target):
+                name = target if isinstance(target, str) else f"statement {number}"
+                yield _explained(name, part, partial(db.execute, part.text))
+            case parse.Select():
+                yield _explained(f"statement {number}", part, partial(db.explain, part.text))
+            case _:
+                assert_never(statement)
+
+
+def _create_and_explain(db: Database, text: str, view: str) -> str:
+    db.execute(text)
+    return db.explain(view)
+
+
+def _explained(name: str, part: StatementText, produce: Callable[[], str]) -> Explanation:
+    try:
+        return Explanation(name, part.line, part.text, produce(), None)
+    except ViewletError as reason:
+        return Explanation(name, part.line, part.text, None, str(reason))
+
+
+def _shown(found: Explanation) -> str:
+    body = found.program if found.error is None else f"refused: {found.error}"
+    return f"-- {found.name} (line {found.line})\n{body}"

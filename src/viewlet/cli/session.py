@@ -1,0 +1,125 @@
+"""What a shell does with a line: SQL goes to the database, commands that start with a dot stay here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from viewlet.cli.statements import split
+from viewlet.cli.tables import show_table
+from viewlet.database import Database
+from viewlet.errors import SqlError
+from viewlet.sql.catalog import Table, TableKind
+from viewlet.subscriptions import Subscription
+
+
+class Leave(Exception):  # noqa: N818  a wish, not an error
+    """The user wants to leave."""
+
+
+class Session:
+    """A conversation with one database; ``write`` receives what is to be shown."""
+
+    def __init__(
+        self, db: Database, write: Callable[[str], object], dialect: str = "spark", rows: int = 40
+    ) -> None:
+        self.db, self.dialect = db, dialect
+        self._write, self._rows = write, rows
+        self._watched: dict[str, Subscription] = {}
+        self.commands: dict[str, tuple[str, Callable[[str], None]]] = {
+            ".tables": ("the tables and their columns", self._tables),
+            ".views": ("the views, their columns and sizes", self._views),
+            ".explain": ("NAME or SQL: how a view is kept, or a query would be", self._explain),
+            ".watch": ("NAME: show the view now, and its changes after every commit", self._watch),
+            ".unwatch": ("NAME: stop that", self._unwatch),
+            ".stats": ("rows, maps, bytes, time", self._stats),
+            ".read": ("FILE: run the statements of a file", lambda name: self.read(Path(name))),
+            ".help": ("this list", self._help),
+            ".quit": ("leave", self._quit),
+        }
+
+    def run(self, text: str) -> None:
+        """Run one command, or SQL statements, and show what they give."""
+        if text.lstrip().startswith("."):
+            name, _, argument = text.strip().partition(" ")
+            if name not in self.commands:
+                raise SqlError(f"there is no command {name}; existing: {', '.join(self.commands)}")
+            self.commands[name][1](argument.strip().rstrip(";"))
+            return
+        for statement in split(text, self.dialect):
+            self._show(self.db.execute(statement.text))
+
+    def read(self, path: Path) -> None:
+        """Run the statements of a file."""
+        self.run(path.read_text(encoding="utf-8"))
+
+    def _show(self, result: Any) -> None:
+        match result:
+            case None:
+                self._write("ok")
+            case int(version):
+                self._write(f"commit {version}")
+            case pa.Table():
+                rows = [tuple(row.values()) for row in result.to_pylist()]
+                self._lines(show_table(result.column_names, rows, self._rows))
+            case text:
+                self._write(str(text))
+
+    def _tables(self, _: str) -> None:
+        self._relations(t for t in self.db.catalog.values() if t.kind is not TableKind.VIEW)
+
+    def _views(self, _: str) -> None:
+        self._relations(t for t in self.db.catalog.values() if t.kind is TableKind.VIEW)
+
+    def _relations(self, relations: Iterable[Table]) -> None:
+        rows = [
+            (t.name, t.kind.value.lower(), self._size(t), ", ".join(map(str, t.columns))) for t in relations
+        ]
+        self._lines(show_table(["name", "kind", "rows", "columns"], rows) if rows else ["none"])
+
+    def _size(self, table: Table) -> int | None:
+        if table.kind is TableKind.STREAM:
+            return None  # keeps no rows
+        return len(self.db.view(table.name) if table.kind is TableKind.VIEW else self.db.table(table.name))
+
+    def _explain(self, target: str) -> None:
+        if not target:
+            raise SqlError(".explain needs the name of a view or a query")
+        self._write(self.db.explain(target))
+
+    def _watch(self, name: str) -> None:
+        if not name:
+            self._write(f"watching {', '.join(self._watched) or 'nothing'}")
+            return
+        view = self.db.view(name)
+        self._lines(show_table([c.name for c in view.columns], view.rows(), self._rows))
+        if view.name not in self._watched:
+            self._watched[view.name] = view.subscribe(lambda change: self._announce(view.name, change))
+
+    def _announce(self, name: str, change: pa.Table) -> None:
+        (version,) = set(change["_commit_version"].to_pylist())
+        columns = [c for c in change.column_names if c not in ("_change_type", "_commit_version")]
+        signs = ["+" if kind == "insert" else "-" for kind in change["_change_type"].to_pylist()]
+        rows = zip(signs, *(change[column].to_pylist() for column in columns), strict=True)
+        self._write(f"{name} at commit {version}:")
+        self._lines(show_table(["", *columns], list(rows), self._rows))
+
+    def _unwatch(self, name: str) -> None:
+        if name not in self._watched:
+            raise SqlError(f"{name!r} is not watched; watched: {', '.join(self._watched) or 'nothing'}")
+        self._watched.pop(name).close()
+
+    def _stats(self, _: str) -> None:
+        self._write(str(self.db.stats()))
+
+    def _help(self, _: str) -> None:
+        self._lines(f"{name:<9} {about}" for name, (about, _) in self.commands.items())
+
+    def _quit(self, _: str) -> None:
+        raise Leave
+
+    def _lines(self, lines: Iterable[str]) -> None:
+        self._write("\n".join(lines))

@@ -1,0 +1,94 @@
+"""SQL prompt over a database in this process.
+
+Statements end with a semicolon. Commands start with a dot: .help lists them. The prompt has history
+and completion (Tab). Without a terminal, statements are read from standard input, and the first
+error ends the run with exit code 1.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from viewlet.cli.completion import with_readline
+from viewlet.cli.options import add_engine_options, open_database
+from viewlet.cli.outcome import DONE
+from viewlet.cli.session import Leave, Session
+from viewlet.cli.statements import is_complete
+from viewlet.errors import ViewletError
+
+NAME = "shell"
+PROMPT, CONTINUED = "viewlet> ", "    ...> "
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    parser.add_argument("-c", "--command", dest="script", metavar="SQL", help="run this and leave")
+    parser.add_argument("--read", metavar="FILE", help="run the statements of a file first")
+    parser.add_argument("--rows", type=int, default=40, help="show at most so many rows (default: 40)")
+    add_engine_options(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Read statements and commands until the input ends or .quit."""
+    with open_database(options) as db:
+        session = Session(db, print, options.dialect, options.rows)
+        try:
+            if options.read:
+                session.read(Path(options.read))
+            if options.script is not None:
+                session.run(options.script)
+            elif sys.stdin.isatty():
+                print("viewlet shell: statements end with ; and .help lists the commands")
+                with with_readline(session):
+                    return converse(session, input)
+            else:
+                run_lines(session, sys.stdin)
+        except Leave:
+            pass
+    return DONE
+
+
+def converse(session: Session, ask: Callable[[str], str]) -> int:
+    """Ask for statements until told to leave; an error is shown, and the conversation goes on."""
+    while True:
+        try:
+            with _reported():
+                session.run(_asked(ask, session.dialect))
+        except (Leave, EOFError):
+            return DONE
+        except KeyboardInterrupt:
+            print()  # gives up the statement, not the session
+
+
+def _asked(ask: Callable[[str], str], dialect: str) -> str:
+    text = ask(PROMPT)
+    while text.strip() and not text.startswith(".") and not is_complete(text, dialect):
+        text += "\n" + ask(CONTINUED)
+    return text
+
+
+@contextmanager
+def _reported() -> Iterator[None]:
+    try:
+        yield
+    except (ViewletError, OSError) as reason:
+        print(f"error: {reason}", file=sys.stderr)
+
+
+def run_lines(session: Session, lines: Iterator[str]) -> None:
+    """Run a script line by line, so that commands and statements can alternate."""
+    text = ""
+    for line in lines:
+        if not text.strip() and line.startswith("."):
+            session.run(line)
+            continue
+        text += line
+        if is_complete(text, session.dialect):
+            session.run(text)
+            text = ""
+    if text.strip():
+        session.run(text)

@@ -1,0 +1,54 @@
+"""SQL text cut into statements, each with its line, as it was written."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import sqlglot
+from sqlglot.errors import TokenError
+from sqlglot.tokenizer_core import TokenType
+
+from viewlet.errors import SqlError
+
+
+@dataclass(frozen=True, slots=True)
+class StatementText:
+    """The text of one statement without its semicolon, and the line where it starts."""
+
+    text: str
+    line: int
+
+
+def split(script: str, dialect: str = "spark") -> list[StatementText]:
+    """The statements of a script; a semicolon in a string or a comment ends nothing.
+
+    >>> split("SELECT ';' AS a; -- one; two\\nSELECT 2")
+    [StatementText(text="SELECT ';' AS a", line=1), StatementText(text='SELECT 2', line=2)]
+    """
+    try:
+        tokens = sqlglot.tokenize(script, read=dialect)
+    except TokenError as reason:
+        raise SqlError(f"the text cannot be read: {reason}") from None
+    parts: list[StatementText] = []
+    first = None
+    for token, following in zip(tokens, [*tokens[1:], None], strict=True):
+        if token.token_type is TokenType.SEMICOLON:
+            first = None
+            continue
+        first = first or token
+        if following is None or following.token_type is TokenType.SEMICOLON:
+            parts.append(StatementText(script[first.start : token.end + 1], first.line))
+    return parts
+
+
+def is_complete(script: str, dialect: str = "spark") -> bool:
+    """Does the text end with a semicolon that ends a statement?
+
+    >>> is_complete("SELECT 1;"), is_complete("SELECT ';"), is_complete("SELECT 1; -- done")
+    (True, False, True)
+    """
+    try:
+        tokens = sqlglot.tokenize(script, read=dialect)
+    except TokenError:
+        return False
+    return bool(tokens) and tokens[-1].token_type is TokenType.SEMICOLON
