@@ -38,7 +38,13 @@ def test_python_blocks_of_a_page_run_in_order(
     monkeypatch.chdir(tmp_path)
     scope: dict[str, object] = {"__name__": "__main__"}
     for block in PYTHON_BLOCK.findall(page.read_text()):
-        exec(compile(block, str(page), "exec"), scope)
+        if block.startswith(">>>"):
+            example = doctest.DocTestParser().get_doctest(block, scope, page.name, str(page), 0)
+            results = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS).run(example, clear_globs=False)
+            assert results.failed == 0
+            scope.update(example.globs)
+        else:
+            exec(compile(block, f"<python in {page.name}>", "exec"), scope)
 
 
 def test_the_idea_in_one_file_runs() -> None:

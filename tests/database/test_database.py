@@ -268,13 +268,15 @@ def test_refresh_policies(db: Any) -> None:
     assert [db.view(f"v_{policy}").value for policy in ("auto", "incremental", "full")] == [3, 3, 3]
     assert "recomputed from scratch" in db.explain("v_full")
     before = state(db)
-    if db.explain("v_auto") == db.explain("v_full").replace("v_full", "v_auto").replace("FULL", "AUTO"):
+    strict = "CREATE MATERIALIZED VIEW strict REFRESH INCREMENTAL STRICT AS SELECT sum(a) AS s FROM r"
+    if "recomputed from scratch" in db.explain("v_auto"):
         with pytest.raises(CompileError, match="'strict' is not incremental: the strategy is reevaluate"):
-            db.execute(
-                "CREATE MATERIALIZED VIEW strict REFRESH INCREMENTAL STRICT AS SELECT sum(a) AS s FROM r"
-            )
+            db.execute(strict)
         assert state(db) == before
-        db.insert("r", [(3,)])
+    else:
+        db.execute(strict)
+        assert db.view("strict").value == 3
+    db.insert("r", [(3,)])
     db.execute("CREATE MATERIALIZED VIEW on_full AS SELECT s + 1 AS t FROM v_full")
     db.insert("r", [(10,)])
     assert db.view("on_full").value == db.view("v_full").value + 1
