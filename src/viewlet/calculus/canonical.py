@@ -72,6 +72,22 @@ def named_text(query: Query, keys: tuple[Var, ...]) -> str:
     return _query_text(query, {key.name: key.name for key in keys})
 
 
+def collect_alike(query: Query, keys: tuple[Var, ...]) -> Query:
+    """Add up terms that differ by the names of their own variables and the order of factors alone.
+
+    >>> x, y = (Term((Value(Var(name)),)) for name in "xy")
+    >>> collect_alike((x, y), ())[0].coefficient
+    2
+    """
+    found: dict[str, Term] = {}
+    for term in query:
+        text = named_text((Term(term.factors),), keys)
+        known = found.get(text)
+        coefficient = term.coefficient + (known.coefficient if known else 0)
+        found[text] = Term((known or term).factors, coefficient)
+    return tuple(term for term in found.values() if term.coefficient)
+
+
 def strip_values(query: Query) -> Query:
     """The query without values and coefficients: what decides which entries exist."""
     return tuple(
@@ -105,15 +121,27 @@ def _term_text(term: Term, names: Mapping[str, str]) -> str:
     """The least text over the orders of factors that look alike."""
     colours = _refine(term, names)
     colouring = _colouring(colours, None)
-    ordered = sorted(term.factors, key=lambda factor: _factor_text(factor, colouring))
-    groups = [
-        list(group) for _, group in groupby(ordered, key=lambda factor: _factor_text(factor, colouring))
-    ]
+    looks = {id(factor): (_rank(factor), _factor_text(factor, colouring)) for factor in term.factors}
+    ordered = sorted(term.factors, key=lambda factor: looks[id(factor)])
+    groups = [list(group) for _, group in groupby(ordered, key=lambda factor: looks[id(factor)])]
     texts = (
         _numbered([factor for group in choice for factor in group], names)
         for choice in islice(product(*(permutations(group) for group in groups)), LIMIT)
     )
     return f"{term.coefficient} * {min(texts)}"
+
+
+def _rank(factor: Factor) -> int:
+    """Atoms first: they number the variables by column, so that no scalar's order of arguments matters."""
+    match factor:
+        case Rel() | Delta() | MapRef():
+            return 0
+        case Lift() | Extremum() | Exists():
+            return 1
+        case Let():
+            return 2
+        case Cond() | Value():
+            return 3
 
 
 def _numbered(factors: list[Factor], names: Mapping[str, str]) -> str:

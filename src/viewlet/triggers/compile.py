@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from viewlet.calculus.delta import affected_by, delta
 from viewlet.calculus.events import BatchEvent, Event, TupleEvent
 from viewlet.calculus.from_plan import Alternative, PlanToCalculus
+from viewlet.calculus.keys import inline_keyed_exists
 from viewlet.calculus.nodes import (
     Argument,
     Exists,
@@ -34,12 +35,17 @@ from viewlet.core.scalar import Const, Scalar, Var, substitute, variables
 from viewlet.errors import CompileError
 from viewlet.plan import nodes as plan_nodes
 from viewlet.sql.catalog import Catalog, TableKind
+from viewlet.triggers.cost import Estimate, Statistics, estimate
+from viewlet.triggers.explain import explain
 from viewlet.triggers.maps import MapRegistry
 from viewlet.triggers.materialize import Depth, Materializer
 from viewlet.triggers.order import order_increments, order_recomputations
 from viewlet.triggers.program import MapDefinition, OutputTerm, Program, Statement, Trigger, View
-from viewlet.triggers.reach import needed_maps
+from viewlet.triggers.reach import needed_maps, part_of
 from viewlet.triggers.settle import Settled
+
+CHEAP_STEPS = 200.0
+"""A program that takes no more steps per change than this is good enough not to look for a better one."""
 
 DEPTHS: Mapping[str, Depth] = {"higher_order": "component", "first_order": "table", "reevaluate": "rows"}
 
@@ -50,9 +56,11 @@ class Compiler:
 
     catalog: Catalog
     names: Names = field(default_factory=Names)
+    statistics: Statistics = field(default_factory=Statistics)
     views: dict[str, View] = field(default_factory=dict)
     registry: MapRegistry = field(init=False)
     _statements: dict[tuple[str, str, str], tuple[Statement, ...]] = field(default_factory=dict)
+    _queries: dict[str, plan_nodes.Query] = field(default_factory=dict)
     _by_row: set[tuple[str, str]] = field(default_factory=set)
     _restricted: dict[Nested, bool] = field(default_factory=dict)
 
@@ -63,10 +71,21 @@ class Compiler:
         """Take note of tables that exist by now."""
         self.catalog = self.registry.catalog = catalog
 
+    def advance(self, table: str) -> None:
+        """Note that a stream has moved on: a view created from now on starts without its past rows."""
+        if self.catalog[table].kind is TableKind.STREAM:
+            self.registry.epochs[table] = self.registry.epochs.get(table, 0) + 1
+
     def add(self, name: str, query: plan_nodes.Query, strategy: str = "higher_order") -> list[MapDefinition]:
-        """Compile a view; returns the maps that it adds to the program."""
+        """Compile a view; returns the maps that it adds to the program.
+
+        ``auto`` starts from ``higher_order`` and weighs the others only where that has much to do.
+        """
+        if strategy == "auto":
+            return self._add_cheapest(name, query)
         if strategy not in DEPTHS:
             raise CompileError(f"unknown strategy {strategy!r}; choose one of {', '.join(DEPTHS)}")
+        self._queries[name] = query
         self.views[name] = self._view(name, query)
         added: list[MapDefinition] = []
         while pending := self.registry.take_pending():
@@ -77,9 +96,20 @@ class Compiler:
                         self._maintain(definition, table, strategy)
         return added
 
+    def _add_cheapest(self, name: str, query: plan_nodes.Query) -> list[MapDefinition]:
+        added = self.add(name, query, "higher_order")
+        steps = estimate(part_of(self.program(), name), "higher_order", self.statistics).average
+        if steps <= CHEAP_STEPS:
+            return added
+        best = alternatives(name, query, self.catalog, self.statistics)[0].strategy
+        if best == "higher_order":
+            return added
+        self.drop(name)
+        return self.add(name, query, best)
+
     def drop(self, name: str) -> list[str]:
         """Remove a view; returns the maps that nothing needs any more."""
-        del self.views[name]
+        del self.views[name], self._queries[name]
         by_target: dict[str, list[Statement]] = {}
         for (target, _, _), statements in self._statements.items():
             by_target.setdefault(target, []).extend(statements)
@@ -88,6 +118,12 @@ class Compiler:
         self.registry.forget(gone)
         self._statements = {at: s for at, s in self._statements.items() if at[0] in needed}
         return gone
+
+    def explain(self, name: str) -> str:
+        """What keeping a view takes, and what the other strategies would."""
+        others = alternatives(name, self._queries[name], self.catalog, self.statistics)
+        listed = "\n".join(f"    {item}" for item in others)
+        return f"{explain(self.program(), name)}\n\n  strategies by estimated cost:\n{listed}"
 
     def program(self) -> Program:
         """The program for all views added so far."""
@@ -140,13 +176,17 @@ class Compiler:
 
     def _stored(self, alternative: Alternative, columns: tuple[Var, ...]) -> Query:
         """An alternative as terms of a map keyed by the whole output row."""
-        factors = alternative.bind(columns)
-        return simplify_query(product(*factors), (column.name for column in columns), self.names)
+        query = self._keyed(product(*alternative.bind(columns)), (column.name for column in columns))
+        return simplify_query(query, (column.name for column in columns), self.names)
+
+    def _keyed(self, query: Query, frozen: Iterable[str]) -> Query:
+        """Simplified, so that columns meet their constants, and then without the ``E`` that keys decide."""
+        return inline_keyed_exists(simplify_query(query, frozen, self.names), self.catalog, self.names)
 
     def _read_off(self, name: str, alternative: Alternative, row: tuple[Scalar, ...]) -> Iterable[OutputTerm]:
         """An alternative whose rows are read from the maps of its nested factors."""
         needed = {var.name: var for scalar in row for var in variables(scalar)}
-        for term in product(*alternative.factors):
+        for term in self._keyed(product(*alternative.factors), needed):
             done = simplify_term(term, frozenset(), self.names, keys=needed.values())
             if done is None:
                 continue
@@ -234,10 +274,21 @@ class Compiler:
         return known
 
 
+def alternatives(
+    name: str, query: plan_nodes.Query, catalog: Catalog, statistics: Statistics | None = None
+) -> list[Estimate]:
+    """What each strategy would cost for a query, the cheapest first; ties go to the earlier strategy."""
+    known = statistics or Statistics()
+    found = [
+        estimate(compile_views({name: query}, catalog, strategy), strategy, known) for strategy in DEPTHS
+    ]
+    return sorted(found, key=lambda item: item.average)
+
+
 def compile_views(
     views: Mapping[str, plan_nodes.Query], catalog: Catalog, strategy: str = "higher_order"
 ) -> Program:
-    """The maintenance program for some queries."""
+    """The maintenance program for some queries; ``auto`` takes the strategy with the least estimated cost."""
     compiler = Compiler(catalog)
     for name, query in views.items():
         compiler.add(name, query, strategy)

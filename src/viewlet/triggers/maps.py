@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from viewlet.calculus.canonical import canonical_form
-from viewlet.calculus.nodes import Argument, Delta, MapRef, Query, Rel, Value, nested_factors
+from viewlet.calculus.nodes import Argument, Delta, MapRef, Query, Rel, Value, nested_factors, tables
+from viewlet.calculus.simplify import drop_unused
 from viewlet.core.names import Names
 from viewlet.core.scalar import Call, Var
 from viewlet.core.types import BIGINT, DOUBLE, Type, wide
@@ -20,6 +21,7 @@ class MapRegistry:
     """Finds the map with a given definition, or founds one; new maps wait in ``pending``."""
 
     catalog: Catalog
+    epochs: dict[str, int] = field(default_factory=dict)
     names: Names = field(default_factory=Names)
     maps: dict[str, MapDefinition] = field(default_factory=dict)
     pending: list[MapDefinition] = field(default_factory=list)
@@ -33,10 +35,12 @@ class MapRegistry:
         Queries that differ by names, order of factors or order of keys share one map: the reference reorders
         its arguments to suit. A map is named after its tables unless a ``stem`` is given.
         """
+        wanted = frozenset(key.name for key in keys)
+        query = tuple(drop_unused(term, wanted) for term in query)
         form = canonical_form(query, keys)
         place = {key.name: argument for key, argument in zip(keys, access, strict=True)}
         ordered = tuple(place[key.name] for key in form.keys)
-        text = f"{len(keys)}: {form.text}"
+        text = f"{len(keys)}: {form.text}{self._epoch(query)}"
         name = self._by_text.get(text)
         if name is None:
             name = self._by_text[text] = self.names.fresh(stem or "_".join(tables_in_order(query)))
@@ -46,6 +50,11 @@ class MapRegistry:
             self.maps[name] = definition
             self.pending.append(definition)
         return MapRef(name, ordered, self.maps[name].type)
+
+    def _epoch(self, query: Query) -> str:
+        """Maps over a stream are shared only by views that have seen the same part of it."""
+        seen = sorted((table, self.epochs[table]) for table in tables(query) if table in self.epochs)
+        return "".join(f" since {table} {epoch}" for table, epoch in seen)
 
     def nullable_columns(self, atom: Rel | Delta | MapRef) -> list[bool]:
         """Whether each argument of an atom may be NULL in the table or map."""

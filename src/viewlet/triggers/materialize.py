@@ -20,6 +20,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Literal, Protocol, TypeAlias
 
+from viewlet.calculus.canonical import collect_alike
+from viewlet.calculus.cyclic import is_cyclic
+from viewlet.calculus.keys import determined
 from viewlet.calculus.nodes import (
     Argument,
     Cond,
@@ -76,8 +79,9 @@ class Materializer:
 
     def query(self, query: Query, needed: Iterable[Var], bound: frozenset[str]) -> Query:
         """Materialize each term; ``needed`` variables are read by whoever uses the query."""
-        wanted = frozenset(var.name for var in needed)
-        return add(*(self.term(term, wanted, bound) for term in query))
+        keys = tuple(needed)
+        wanted = frozenset(var.name for var in keys)
+        return collect_alike(add(*(self.term(term, wanted, bound) for term in query)), keys)
 
     def term(self, term: Term, needed: frozenset[str], bound: frozenset[str]) -> Query:
         """Materialize one term; expansion of values may make several of it."""
@@ -103,7 +107,8 @@ class Materializer:
                 if not isinstance(f, Rel) and not _is_generator(f) and not _keys(f) <= names
             ]
             if not homeless:
-                return self._adopt(term, components, bound)
+                affordable = [own for part in components for own in self._affordable(part, bound)]
+                return self._adopt(term, affordable, bound)
             kept = [f for f in kept if not any(f is h for h in homeless)]
 
     def _connect(self, atoms: list[Factor], bound: frozenset[str]) -> list[Component]:
@@ -123,6 +128,23 @@ class Materializer:
             )
             components = [c for c in components if c not in linked] + [merged]
         return [c for c in components if any(isinstance(f, Rel) for f in c.factors)]
+
+    def _affordable(self, part: Component, bound: frozenset[str]) -> list[Component]:
+        """The component, or its tables one by one where its join could be larger than they are together.
+
+        That is so in a cyclic join, closed by the event (the 2-paths of a triangle), unless from one of its
+        tables the others are found by their primary keys.
+        """
+        atoms = [f for f in part.factors if isinstance(f, Rel)]
+        edges = [frozenset(v.name for v in factor_variables(atom)) for atom in atoms]
+        closing = frozenset(n for edge in edges for n in edge if n in bound or n.startswith("@"))
+        if len(atoms) < 2 or not is_cyclic([*edges, closing]):
+            return [part]
+        for root, names in zip(atoms, edges, strict=True):
+            others = [f for f in part.factors if f is not root]
+            if determined(others, set(names), self.registry.catalog):
+                return [part]
+        return [Component(frozenset(unbound(atom, bound)), (atom,)) for atom in atoms]
 
     def _kept(self, factor: Factor, bound: frozenset[str]) -> bool:
         """May a nested factor live inside a map here? Not with a bound key: then a lookup tells its value."""

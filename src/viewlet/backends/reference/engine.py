@@ -19,7 +19,8 @@ from viewlet.plan.evaluate import consolidate, cut
 from viewlet.plan.nodes import Query
 from viewlet.sql.catalog import Catalog
 from viewlet.triggers.compile import Compiler
-from viewlet.triggers.explain import explain, obstacles
+from viewlet.triggers.cost import Statistics
+from viewlet.triggers.explain import obstacles
 from viewlet.triggers.program import Program, Statement, Trigger, View
 
 Sums = Callable[[Env], dict[Key, Number]]
@@ -46,8 +47,8 @@ class ReferenceEngine:
     ) -> None:
         """Compile a view, and fill its new maps from the present rows."""
         self._compiler.extend(catalog)
-        chosen = "higher_order" if strategy == "auto" else strategy
-        added = self._compiler.add(name, query, chosen)
+        self._compiler.statistics = Statistics({t: len(bag) for t, bag in contents.items() if bag})
+        added = self._compiler.add(name, query, strategy)
         store = Tables({table: catalog[table].column_names for table in contents}, contents)
         for definition in added:
             filled = ReferenceMap()
@@ -68,6 +69,7 @@ class ReferenceEngine:
         self, table: str, changes: Sequence[Change], granularity: Granularity, watched: frozenset[str]
     ) -> dict[str, Bag]:
         """Run the table's trigger: row by row, or once for the whole batch."""
+        self._compiler.advance(table)
         before = {name: self._outputs[name]() for name in watched}
         journal: list[tuple[ReferenceMap, Key, Number]] = []
         try:
@@ -88,7 +90,7 @@ class ReferenceEngine:
 
     def explain(self, name: str) -> str:
         """What keeping the view takes, in words."""
-        return explain(self.program, name)
+        return self._compiler.explain(name)
 
     def obstacles(self, name: str) -> tuple[str, ...]:
         """Why the view is not incremental; nothing if it is."""
