@@ -29,7 +29,7 @@ class CompiledProgram:
     >>> sorted(program.triggers), len(program.maps)
     (['r'], 2)
     >>> print(program.source("triggers").splitlines()[4])
-      result[@a] += <@w>
+      result[@a] += <@W>
     """
 
     def __init__(self, program: Program) -> None:

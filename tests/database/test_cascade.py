@@ -76,7 +76,6 @@ def test_views_on_views(strategy: Any, trigger: Any) -> None:
     assert 0 < refused < 25
 
 
-@pytest.mark.xfail(reason="the weight of a tuple trigger and the parameter of a column w are both named @w")
 def test_a_column_may_be_named_like_the_weight() -> None:
     with viewlet.connect(backend="reference") as db:
         db.execute("CREATE TABLE r (g BIGINT, v BIGINT); CREATE TABLE t (g BIGINT, w BIGINT)")

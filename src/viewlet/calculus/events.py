@@ -9,7 +9,8 @@ from viewlet.core.scalar import Var, call
 from viewlet.core.types import BIGINT
 from viewlet.sql.catalog import Table
 
-WEIGHT = Var("@w", BIGINT, False)
+WEIGHT = Var("@W", BIGINT, False)
+"""How often the changed row comes or goes. A capital, because the names of columns are in lower case."""
 
 
 @dataclass(frozen=True, slots=True)

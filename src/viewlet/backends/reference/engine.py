@@ -21,7 +21,7 @@ from viewlet.sql.catalog import Catalog
 from viewlet.triggers.compile import Compiler
 from viewlet.triggers.cost import Statistics
 from viewlet.triggers.explain import obstacles
-from viewlet.triggers.program import Program, Statement, Trigger, View
+from viewlet.triggers.program import MapDefinition, Program, Statement, Trigger, View
 
 Sums = Callable[[Env], dict[Key, Number]]
 
@@ -50,13 +50,20 @@ class ReferenceEngine:
         self._compiler.statistics = Statistics({t: len(bag) for t, bag in contents.items() if bag})
         added = self._compiler.add(name, query, strategy)
         store = Tables({table: catalog[table].column_names for table in contents}, contents)
-        for definition in added:
-            filled = ReferenceMap()
-            for key, total in evaluate_query(definition.definition, definition.keys, store).items():
-                filled.add(key, total)
-            self._maps[definition.name] = filled
+        try:
+            filled = {m.name: self._filled(m, store) for m in added}
+        except BaseException:
+            self._compiler.drop(name)
+            raise
+        self._maps |= filled
         self._queries[name] = query
         self._link()
+
+    def _filled(self, definition: MapDefinition, store: Tables) -> ReferenceMap:
+        filled = ReferenceMap()
+        for key, total in evaluate_query(definition.definition, definition.keys, store).items():
+            filled.add(key, total)
+        return filled
 
     def drop(self, name: str) -> None:
         """Forget a view, and the maps that only it needed."""
