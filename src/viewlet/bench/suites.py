@@ -55,7 +55,7 @@ def find_suites(root: Path) -> dict[str, Suite]:
         if name != COMPARE and not name.startswith("results/") and "__main__" in text:
             summary = (ast.get_docstring(ast.parse(text)) or "no description").splitlines()[0]
             found[name] = Suite(name, script, summary, '"--quick"' in text)
-    return found
+    return dict(sorted(found.items()))
 
 
 def choose(suites: Mapping[str, Suite], name: str) -> list[Suite]:

@@ -1,0 +1,85 @@
+"""What the demo shows: two databases, eight views, and the streams that change them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from viewlet.workloads import miniature, order_book, queries, schema, tpch
+from viewlet.workloads.stream import Stream
+
+DEPTH = """
+SELECT price, SUM(volume) AS volume, COUNT(*) AS orders
+FROM bids GROUP BY price ORDER BY price DESC LIMIT 5
+"""
+TOP = """
+SELECT MAX(price) AS highest_bid, (SELECT MIN(price) FROM asks) AS lowest_ask FROM bids
+"""
+BALANCE = """
+SELECT b.broker_id, b.volume AS bid_volume, a.volume AS ask_volume
+FROM (SELECT broker_id, SUM(volume) AS volume FROM bids GROUP BY broker_id) b
+JOIN (SELECT broker_id, SUM(volume) AS volume FROM asks GROUP BY broker_id) a ON a.broker_id = b.broker_id
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """Tables, views and a stream. ``captions`` say in words what each view holds."""
+
+    title: str
+    about: str
+    schema: str
+    views: Mapping[str, str]
+    captions: Mapping[str, str]
+    stream: Callable[[], tuple[Stream, Stream]]  # what is there at the start, and what changes then
+
+
+def order_book_scene() -> Scene:
+    """Bids and asks that come and are cancelled."""
+
+    def stream() -> tuple[Stream, Stream]:
+        levels = order_book.walk(300, spread=20)
+        orders = order_book.stream(400_000, levels, deletions=0.5, lifetime=20_000, seed=1)
+        return orders.first(2_000), orders.after(2_000)
+
+    return Scene(
+        "Order book",
+        "orders arrive and are cancelled around a price that wanders",
+        schema("finance"),
+        {"vwap": queries("finance")["vwap"], "depth": DEPTH, "top": TOP, "balance": BALANCE},
+        {
+            "vwap": "money in the bids of the top quarter of volume (nested, correlated by >)",
+            "depth": "the five highest bid prices (ORDER BY, LIMIT)",
+            "top": "the highest bid and the lowest ask (MIN and MAX under cancellations)",
+            "balance": "volume on both sides, by broker (a join of aggregates)",
+        },
+        stream,
+    )
+
+
+def orders_scene() -> Scene:
+    """TPC-H tables in which a new order takes the place of an old one."""
+
+    def stream() -> tuple[Stream, Stream]:
+        tables = miniature.tables(20_000)
+        whole = tpch.bounded(tables, orders=2_000)
+        start = sum(rows.num_rows for name, rows in tables.items() if name not in ("orders", "lineitem"))
+        return whole.first(start + 2_000), whole.after(start + 2_000)
+
+    names = ("q01", "q04", "q12", "q15")
+    return Scene(
+        "Orders and line items",
+        "new orders replace old ones; TPC-H's schema and queries over generated rows, not a TPC-H result",
+        schema("tpch"),
+        {name: queries("tpch")[name] for name in names},
+        {
+            "q01": "pricing summary: eight aggregates per group",
+            "q04": "orders with a late line, by priority (EXISTS)",
+            "q12": "late lines by shipping mode (a join and CASE)",
+            "q15": "the supplier with the most revenue (equal to a nested MAX)",
+        },
+        stream,
+    )
+
+
+SCENES = (order_book_scene, orders_scene)

@@ -1,0 +1,167 @@
+"""The demo in small: it plays, agrees with DuckDB, and leaves a report."""
+
+from __future__ import annotations
+
+import builtins
+import io
+import json
+from datetime import date
+from decimal import Decimal
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import viewlet
+from viewlet.cli import main
+from viewlet.demo import reevaluation, show
+from viewlet.demo.play import Run, play, prepare
+from viewlet.demo.reevaluation import reevaluate, same_rows
+from viewlet.demo.scenes import SCENES, Scene
+from viewlet.demo.screen import LiveScreen, SnapshotScreen, page
+from viewlet.errors import BackendError
+from viewlet.workloads import nested, stream
+
+
+def small_scene() -> Scene:
+    tables = nested.tables(300, groups=5, values=9, seed=3)
+    return Scene(
+        "Small",
+        "a table of two columns",
+        "CREATE TABLE r (a BIGINT, b BIGINT)",
+        {
+            "sums": "SELECT a, SUM(b) AS s, AVG(b) AS m FROM r GROUP BY a",
+            "late": "SELECT COUNT(*) AS n FROM r WHERE b > (SELECT AVG(b) FROM r)",
+        },
+        {"sums": "sums & averages", "late": "above the average"},
+        lambda: (stream.load(tables), stream.churn(tables, seed=4)),
+    )
+
+
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(show, "SCENES", (small_scene,))
+
+
+class Tags(HTMLParser):
+    """Checks that tags close in order, and counts them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.count: dict[str, int] = {}
+
+    def handle_starttag(self, tag: str, attrs: Any) -> None:
+        self.count[tag] = self.count.get(tag, 0) + 1
+        if tag not in ("meta", "br"):
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: Any) -> None:
+        self.count[tag] = self.count.get(tag, 0) + 1
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+
+@pytest.mark.usefixtures("small")
+def test_the_demo_plays_compares_and_reports(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "made" / "report.html"
+    assert main(["demo", "--seconds", "0.3", "--batch", "20", "--json", "--report", str(file)]) == 0
+    said = capsys.readouterr()
+    (scene,) = json.loads(said.out)["scenes"]
+    assert scene["changes"] > 0
+    assert scene["views"] == {"sums": 5, "late": 1}
+    assert [(found["view"], found["agrees"]) for found in scene["duckdb"]] == [("sums", True), ("late", True)]
+    assert "above the average" in said.err
+    assert "ratio" in said.err
+    tags = Tags()
+    tags.feed(file.read_text())
+    assert tags.open == []
+    assert tags.count["svg"] == 3
+    assert "sums &amp; averages" in file.read_text()
+
+
+@pytest.mark.usefixtures("small")
+def test_a_wrong_view_fails_the_demo(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(reevaluation, "same_rows", lambda left, right: False)
+    assert main(["demo", "--seconds", "0.1", "--report", str(tmp_path / "r.html")]) == 1
+    assert "DIFFERENT ROWS" in capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("small")
+def test_without_duckdb_the_demo_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    real = builtins.__import__
+
+    def without_duckdb(name: str, *rest: Any) -> Any:
+        if name == "duckdb":
+            raise ImportError(name)
+        return real(name, *rest)
+
+    monkeypatch.setattr(builtins, "__import__", without_duckdb)
+    assert main(["demo", "--seconds", "0.1", "--report", str(tmp_path / "r.html")]) == 0
+    assert "No comparison with re-evaluation: DuckDB is not installed" in capsys.readouterr().out
+    assert "DuckDB is not installed" in (tmp_path / "r.html").read_text()
+
+
+def test_without_a_native_backend_the_reason_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_compiler(**_: Any) -> Any:
+        raise BackendError("no C compiler was found")
+
+    monkeypatch.setattr(show, "connect", no_compiler)
+    assert show.best_backend() == ("reference", "no C compiler was found")
+
+
+def test_a_query_that_takes_too_long_is_stopped() -> None:
+    scene = small_scene()
+    slow = "SELECT COUNT(*) AS n FROM r a, r b, r c, r d, r e WHERE a.a + b.a + c.a + d.a = e.b"
+    with viewlet.connect(strategy="reevaluate") as db:
+        db.execute(scene.schema)
+        db.execute("CREATE MATERIALIZED VIEW slow AS SELECT COUNT(*) AS n FROM r")
+        db.apply(scene.stream()[0].whole())
+        hard = Scene(scene.title, "", scene.schema, {"slow": slow}, {"slow": ""}, scene.stream)
+        (found,) = reevaluate(db, hard, limit=0.05)
+    assert (found.seconds, found.agrees) == (None, None)
+
+
+@pytest.mark.parametrize("make", SCENES)
+def test_every_scene_agrees_with_duckdb_from_the_start(make: Any) -> None:
+    scene = make()
+    with viewlet.connect() as db:
+        changes = prepare(db, scene)
+        run = Run()
+        for _ in play(db, changes.first(600), 200, 60, run):
+            pass
+        assert run.changes == 600
+        assert [found.agrees for found in reevaluate(db, scene, 10)] == [True] * len(scene.views)
+        assert all(len(db.view(name)) > 0 for name in scene.views)
+        lines = list(page(scene, db, run, 0.5))
+    assert set(scene.captions) == set(scene.views)
+    assert "[###############               ] 600 changes" in lines[1]
+
+
+def test_screens() -> None:
+    output = io.StringIO()
+    live, still = LiveScreen(output), SnapshotScreen(output)
+    assert live.due(0.0)
+    live.draw(["x" * 1000])
+    assert not live.due(0.1)
+    assert output.getvalue().startswith("\x1b[H")
+    assert len(output.getvalue()) < 1000
+    assert still.due(0.0)
+    still.draw(["page"])
+    assert not still.due(0.9)
+
+
+def test_same_rows_is_exact_for_exact_values() -> None:
+    assert same_rows([(1, "a"), (2, "b")], [(2, "b"), (1, "a")])
+    assert not same_rows([(1, "a")], [(2, "a")])
+    assert not same_rows([(Decimal("1.00"),)], [(Decimal("1.01"),)])
+    assert same_rows([(Decimal("0.333333"),)], [(1 / 3,)])
+    assert not same_rows([(Decimal("0.333"),)], [(0.335,)])
+    assert not same_rows([(None,)], [(0.0,)])
+    assert same_rows([(date(2020, 1, 1), None)], [(date(2020, 1, 1), None)])

@@ -1,0 +1,178 @@
+"""The SQL prompt: statements, dot commands, scripts, completion."""
+
+from __future__ import annotations
+
+import io
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import viewlet
+from viewlet.cli import main
+from viewlet.cli.completion import candidates, history_file
+from viewlet.cli.session import Leave, Session
+from viewlet.cli.shell import converse
+from viewlet.cli.statements import split
+from viewlet.errors import CatalogError, SqlError
+
+SETUP = """
+CREATE TABLE sales (shop VARCHAR, amount BIGINT);
+CREATE MATERIALIZED VIEW totals AS SELECT shop, sum(amount) AS total FROM sales GROUP BY shop;
+"""
+
+
+@pytest.fixture
+def shown() -> list[str]:
+    return []
+
+
+@pytest.fixture
+def session(shown: list[str]) -> Iterator[Session]:
+    with viewlet.connect() as db:
+        made = Session(db, shown.append)
+        made.run(SETUP)
+        shown.clear()
+        yield made
+
+
+def test_statements_show_what_they_give(session: Session, shown: list[str]) -> None:
+    session.run(
+        "INSERT INTO sales VALUES ('a', 1), ('b', 20), (NULL, 3); SELECT * FROM totals ORDER BY total;"
+    )
+    assert shown == ["commit 1", "shop  total\n----  -----\na         1\nNULL      3\nb        20"]
+
+
+def test_tables_and_views_are_listed_with_sizes(session: Session, shown: list[str]) -> None:
+    session.run("CREATE STREAM clicks (page VARCHAR); INSERT INTO sales VALUES ('a', 1)")
+    shown.clear()
+    session.run(".tables")
+    session.run(".views")
+    tables, views = (text.splitlines()[2:] for text in shown)
+    assert [line.split()[:3] for line in tables] == [["sales", "table", "1"], ["clicks", "stream", "NULL"]]
+    assert [line.split()[:4] for line in views] == [["totals", "materialized", "view", "1"]]
+
+
+def test_watch_shows_the_view_and_then_its_changes(session: Session, shown: list[str]) -> None:
+    session.run(".watch totals")
+    assert shown == ["shop  total\n----  -----"]
+    session.run("INSERT INTO sales VALUES ('a', 1)")
+    session.run("INSERT INTO sales VALUES ('a', 4)")
+    assert shown[1:] == [
+        "totals at commit 1:",
+        "   shop  total\n-  ----  -----\n+  a         1",
+        "commit 1",
+        "totals at commit 2:",
+        "   shop  total\n-  ----  -----\n-  a         1\n+  a         5",
+        "commit 2",
+    ]
+    session.run(".unwatch totals")
+    shown.clear()
+    session.run("INSERT INTO sales VALUES ('a', 1)")
+    assert shown == ["commit 3"]
+
+
+def test_explain_and_stats_and_help(session: Session, shown: list[str]) -> None:
+    session.run(".explain totals")
+    session.run(".explain SELECT max(amount) AS m FROM sales;")
+    session.run(".stats")
+    session.run(".help")
+    assert all("sales" in text for text in shown[:3])
+    assert all(command in shown[3] for command in session.commands)
+
+
+@pytest.mark.parametrize("bad", [".nothing", ".explain", ".unwatch totals"])
+def test_bad_commands_are_refused(session: Session, bad: str) -> None:
+    with pytest.raises(SqlError):
+        session.run(bad)
+
+
+def test_watching_a_table_is_refused(session: Session) -> None:
+    with pytest.raises(CatalogError, match="sales"):
+        session.run(".watch sales")
+
+
+def test_long_results_are_cut_and_counted(shown: list[str]) -> None:
+    with viewlet.connect() as db:
+        session = Session(db, shown.append, rows=2)
+        session.run("CREATE TABLE r (a BIGINT); INSERT INTO r VALUES (1), (2), (3), (4); SELECT a FROM r;")
+    assert shown[-1].splitlines()[2:] == ["1", "2", "(2 more rows)"]
+
+
+def test_a_conversation_survives_errors_and_interrupts(
+    session: Session, shown: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = iter(["SELECT nope;", KeyboardInterrupt, "SELECT sum(amount) AS s", "FROM sales;", ".quit"])
+    prompts = []
+
+    def ask(prompt: str) -> str:
+        prompts.append(prompt)
+        line = next(lines)
+        if not isinstance(line, str):
+            raise line
+        return line
+
+    assert converse(session, ask) == 0
+    assert "error: " in capsys.readouterr().err
+    assert shown == ["s\n----\nNULL"]
+    assert prompts == ["viewlet> "] * 3 + ["    ...> ", "viewlet> "]
+
+
+def test_the_end_of_input_ends_a_conversation(session: Session) -> None:
+    def ask(_: str) -> str:
+        raise EOFError
+
+    assert converse(session, ask) == 0
+
+
+def test_scripts_from_standard_input(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = (
+        SETUP + "INSERT INTO sales VALUES ('a;b', 2);\n.views\nSELECT total FROM totals;\n.quit\nSELECT nope;"
+    )
+    monkeypatch.setattr(sys, "stdin", io.StringIO(text))
+    assert main(["shell"]) == 0
+    assert capsys.readouterr().out.splitlines()[-1].strip() == "2"
+
+
+def test_the_first_error_of_a_script_ends_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "stdin", io.StringIO("SELECT nope FROM nowhere;\nSELECT 1 AS one;"))
+    assert main(["shell"]) == 1
+    said = capsys.readouterr()
+    assert "nowhere" in said.err
+    assert "one" not in said.out
+
+
+def test_files_and_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "setup.sql"
+    file.write_text(SETUP)
+    query = "INSERT INTO sales VALUES ('x', 7); SELECT total FROM totals"
+    assert main(["shell", "--read", str(file), "-c", query]) == 0
+    assert capsys.readouterr().out.split() == ["ok", "ok", "commit", "1", "total", "-----", "7"]
+
+
+def test_quit_leaves(session: Session) -> None:
+    with pytest.raises(Leave):
+        session.run(".quit")
+
+
+def test_completion_offers_commands_names_and_words(session: Session) -> None:
+    assert candidates(session, ".w") == [".watch"]
+    assert candidates(session, "tot") == ["total", "totals"]
+    assert candidates(session, "SA") == ["sales"]
+    assert candidates(session, "MATER") == ["MATERIALIZED"]
+    assert candidates(session, "mater") == ["materialized"]
+
+
+def test_history_is_kept_where_state_belongs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    assert history_file() == tmp_path / "viewlet" / "history"
+
+
+def test_unreadable_text_is_refused() -> None:
+    with pytest.raises(SqlError):
+        split("SELECT 'never closed")
