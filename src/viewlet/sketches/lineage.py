@@ -8,20 +8,22 @@
     γ_G(Q)   ->  γ_G(Q) ⋈_G annotate(Q)                   top(Q)   ->  top(Q) ⋈ annotate(Q)
     δ(Q)     ->  annotate(Q)                              Q1 - Q2  ->  (Q1 - Q2) ⋈ annotate(Q1)
 
-The rule for γ says that the lineage of a group is all its input rows. The fragment of a table access is
-a column of the scan that no table has: what writes the plan as SQL, or feeds an engine, provides it.
+The rule for γ says that the lineage of a group is all its input rows. How a table access tells its fragment
+is its reader's choice (:data:`Mark`): by the value of the attribute, from which the fragment follows, or by
+a column that no table has and that the reader provides.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias, assert_never
+from zlib import crc32
 
 from viewlet.core.names import Names
 from viewlet.core.node import transform
-from viewlet.core.scalar import Const, Scalar, Var, call, conjunction, nullable
-from viewlet.core.types import INT
+from viewlet.core.scalar import Scalar, Var, call, conjunction, nullable
+from viewlet.core.types import INT, Type
 from viewlet.plan.nodes import (
     Aggregate,
     Apply,
@@ -42,11 +44,28 @@ from viewlet.sketches.partition import Partition
 FRAGMENT_PREFIX = "_fragment_"
 
 Fragments: TypeAlias = tuple[tuple[Partition, Var], ...]
+Mark: TypeAlias = Callable[[Partition], tuple[str, Type]]
+"""The column of a scan that tells the fragment, and its type."""
+
+
+def by_value(partition: Partition) -> tuple[str, Type]:
+    """The attribute itself tells the fragment."""
+    return partition.column, partition.type
+
+
+def by_fragment(partition: Partition) -> tuple[str, Type]:
+    """The reader provides the number of the fragment."""
+    return fragment_column(partition), INT
 
 
 def fragment_column(partition: Partition) -> str:
-    """The column of a scan that holds the fragment of each row."""
-    return FRAGMENT_PREFIX + partition.column
+    """The column of a scan that holds the fragment of each row; partitions of one column differ in name.
+
+    >>> from viewlet.core.types import INT
+    >>> fragment_column(Partition("r", "a", INT, (10, 20)))
+    '_fragment_a_5bc7fd9b'
+    """
+    return f"{FRAGMENT_PREFIX}{partition.column}_{crc32(repr(partition.bounds).encode()):08x}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,39 +86,54 @@ def names_of(plan: Plan) -> Names:
     return Names(frozenset(var.name for node in walk(plan) for var in outputs(node)))
 
 
-def annotate(plan: Plan, partitions: Sequence[Partition], names: Names) -> Annotated:
-    """The plan with the fragments of each row's lineage; variables of ``plan`` keep their names."""
+def annotate(plan: Plan, partitions: Sequence[Partition], names: Names, mark: Mark) -> list[Annotated]:
+    """The plan with the fragments of each row's lineage, as plans whose union that is: one without ∪.
+
+    Variables of ``plan`` keep their names. What no fragment can tell apart from a part of another plan, such
+    as the same rows without partitioned tables, is left out.
+    """
     match plan:
         case Unit():
-            return Annotated(plan, ())
+            return [Annotated(plan, ())]
         case Scan(table, binds):
-            own = [partition for partition in partitions if partition.table == table]
-            new = tuple((p, Var(names.fresh("fragment"), INT, False)) for p in own)
-            return Annotated(Scan(table, binds + tuple((fragment_column(p), var) for p, var in new)), new)
+            marks = [(p, mark(p)) for p in partitions if p.table == table]
+            new = tuple((p, column, Var(names.fresh("fragment"), kind)) for p, (column, kind) in marks)
+            annotated = Scan(table, binds + tuple((column, var) for _, column, var in new))
+            return [Annotated(annotated, tuple((p, var) for p, _, var in new))]
         case Filter(inner) | Apply(inner):
-            below = annotate(inner, partitions, names)
-            return Annotated(replace(plan, input=below.plan), below.fragments)
+            return [
+                Annotated(replace(plan, input=below.plan), below.fragments)
+                for below in annotate(inner, partitions, names, mark)
+            ]
         case Project(inner, columns):
-            below = annotate(inner, partitions, names)
-            kept = tuple((var, var) for var in below.variables)
-            return Annotated(Project(below.plan, columns + kept), below.fragments)
+            return [
+                Annotated(Project(below.plan, columns + _kept(below)), below.fragments)
+                for below in annotate(inner, partitions, names, mark)
+            ]
         case Join():
-            return _join(plan, partitions, names)
+            return _join(plan, partitions, names, mark)
         case Aggregate() | Top():
-            return _with_lineage(plan, plan.input, partitions, names)
+            return _with_lineage(plan, plan.input, partitions, names, mark)
         case Distinct(inner):
-            return annotate(inner, partitions, names)
+            return annotate(inner, partitions, names, mark)
         case SetOperation():
-            return _set_operation(plan, partitions, names)
+            return _set_operation(plan, partitions, names, mark)
         case _:
             assert_never(plan)
 
 
-def lineage(query: Query, partitions: Sequence[Partition]) -> Annotated:
+def _kept(below: Annotated) -> tuple[tuple[Var, Scalar], ...]:
+    return tuple((var, var) for var in below.variables)
+
+
+def lineage(query: Query, partitions: Sequence[Partition], mark: Mark) -> list[Annotated]:
     """The fragments of a query's whole result: one row per combination of fragments, no other columns."""
-    annotated = annotate(query.plan, partitions, names_of(query.plan))
-    columns = tuple((var, var) for var in annotated.variables)
-    return Annotated(Distinct(Project(annotated.plan, columns)), annotated.fragments)
+    parts = annotate(query.plan, partitions, names_of(query.plan), mark)
+    return [
+        Annotated(Distinct(Project(part.plan, _kept(part))), part.fragments)
+        for part in parts
+        if part.fragments
+    ]
 
 
 def renamed_copy(plan: Plan, names: Names) -> tuple[Plan, dict[str, Var]]:
@@ -118,31 +152,34 @@ def renamed_copy(plan: Plan, names: Names) -> tuple[Plan, dict[str, Var]]:
     return transform(plan, rename), fresh
 
 
-def _join(plan: Join, partitions: Sequence[Partition], names: Names) -> Annotated:
-    left, right = annotate(plan.left, partitions, names), annotate(plan.right, partitions, names)
-    fragments = right.fragments
+def _join(plan: Join, partitions: Sequence[Partition], names: Names, mark: Mark) -> list[Annotated]:
+    """Both sides' fragments; of an outer join the preserved side's alone, which its partners share (S6)."""
+    lefts = annotate(plan.left, partitions, names, mark)
     if plan.kind != "inner":
-        fragments = tuple((p, replace(var, nullable=True)) for p, var in fragments)
-    return Annotated(replace(plan, left=left.plan, right=right.plan), left.fragments + fragments)
+        return [Annotated(replace(plan, left=left.plan), left.fragments) for left in lefts]
+    return [
+        Annotated(replace(plan, left=left.plan, right=right.plan), left.fragments + right.fragments)
+        for left in lefts
+        for right in annotate(plan.right, partitions, names, mark)
+    ]
 
 
 def _with_lineage(
-    plan: Aggregate | Top, inner: Plan, partitions: Sequence[Partition], names: Names
-) -> Annotated:
+    plan: Aggregate | Top, inner: Plan, partitions: Sequence[Partition], names: Names, mark: Mark
+) -> list[Annotated]:
     """The rows of an aggregation, or the first rows, joined with the annotated rows that they come from."""
     copy, fresh = renamed_copy(inner, names)
-    below = annotate(copy, partitions, names)
-    if not below.fragments:
-        return Annotated(plan, ())
+    keys: list[tuple[Var, Scalar]]
     if isinstance(plan, Top):
         # OFFSET skips result rows, not lineage: rows before it decide which rows come after.
         limit = None if plan.limit is None else plan.limit + plan.offset
         values: Plan = replace(plan, limit=limit, offset=0)
-        keys: list[tuple[Var, Scalar]] = [(var, fresh[var.name]) for var in outputs(inner)]
+        keys = [(var, fresh[var.name]) for var in outputs(inner)]
     else:
         values = plan
         keys = [(var, transform(scalar, lambda n: _renamed(n, fresh))) for var, scalar in plan.groups]
-    return _matched(values, keys, below, names)
+    parts = [part for part in annotate(copy, partitions, names, mark) if part.fragments]
+    return [_matched(values, keys, part, names) for part in parts] or [Annotated(plan, ())]
 
 
 def _renamed(node: Any, fresh: dict[str, Var]) -> Any:
@@ -152,8 +189,7 @@ def _renamed(node: Any, fresh: dict[str, Var]) -> Any:
 def _matched(values: Plan, keys: list[tuple[Var, Scalar]], below: Annotated, names: Names) -> Annotated:
     """``values`` joined with the annotated rows that have the same keys; NULL is the same as NULL."""
     copies = [(Var(names.fresh(v.name), s.type, nullable(s)), s) for v, s in keys]
-    kept = tuple((var, var) for var in below.variables)
-    source = Project(below.plan, tuple(copies) + kept)
+    source = Project(below.plan, tuple(copies) + _kept(below))
     condition = conjunction(
         *(
             call("==" if var.nullable and copy.nullable else "=", var, copy)
@@ -163,35 +199,20 @@ def _matched(values: Plan, keys: list[tuple[Var, Scalar]], below: Annotated, nam
     return Annotated(Join("inner", values, source, condition), below.fragments)
 
 
-def _set_operation(plan: SetOperation, partitions: Sequence[Partition], names: Names) -> Annotated:
-    if plan.kind in ("union", "union_all"):
-        return _union(plan, partitions, names)
-    found = plan
-    result = Annotated(found, ())
-    for side in (plan.left,) if plan.kind.startswith("except") else (plan.left, plan.right):
+def _set_operation(
+    plan: SetOperation, partitions: Sequence[Partition], names: Names, mark: Mark
+) -> list[Annotated]:
+    """∪: the annotated rows of either side. ∩ and -: the result, joined with the rows that it comes from."""
+    sides = (plan.left,) if plan.kind.startswith("except") else (plan.left, plan.right)
+    parts: list[Annotated] = []
+    for side in sides:
         copy, fresh = renamed_copy(side, names)
-        below = annotate(copy, partitions, names)
-        if below.fragments:
-            keys: list[tuple[Var, Scalar]] = [
-                (column, fresh[var.name]) for column, var in zip(plan.columns, outputs(side), strict=True)
-            ]
-            matched = _matched(result.plan, keys, below, names)
-            result = Annotated(matched.plan, result.fragments + matched.fragments)
-    return result
-
-
-def _union(plan: SetOperation, partitions: Sequence[Partition], names: Names) -> Annotated:
-    """Rows of either side; the fragment of an access on the other side is NULL: no row of it took part."""
-    sides = [annotate(side, partitions, names) for side in (plan.left, plan.right)]
-    fragments = tuple(
-        (p, Var(names.fresh("fragment"), INT, True)) for side in sides for p, _ in side.fragments
-    )
-    missing = Const(None, INT)
-    columns: list[Plan] = []
-    for number, (side, original) in enumerate(zip(sides, (plan.left, plan.right), strict=True)):
-        own: list[Scalar] = list(side.variables)
-        other: list[Scalar] = [missing] * len(sides[1 - number].fragments)
-        values = [*outputs(original), *(own + other if number == 0 else other + own)]
-        columns.append(Project(side.plan, tuple((Var(names.fresh("side"), v.type, True), v) for v in values)))
-    variables = plan.columns + tuple(var for _, var in fragments)
-    return Annotated(SetOperation("union_all", *columns, variables), fragments)
+        for below in annotate(copy, partitions, names, mark):
+            pairs = list(zip(plan.columns, outputs(side), strict=True))
+            if plan.kind in ("union", "union_all"):
+                columns = tuple((column, fresh[var.name]) for column, var in pairs)
+                parts.append(Annotated(Project(below.plan, columns + _kept(below)), below.fragments))
+            elif below.fragments:
+                keys: list[tuple[Var, Scalar]] = [(column, fresh[var.name]) for column, var in pairs]
+                parts.append(_matched(plan, keys, below, names))
+    return parts or [Annotated(plan, ())]

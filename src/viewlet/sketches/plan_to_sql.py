@@ -84,7 +84,9 @@ def plan_to_sql(plan: Plan, source: Source) -> exp.Query:
             return _over(inner, source, outputs(plan)).where(scalar_to_sql(condition))
         case Project(inner, columns):
             listed = [_named(scalar_to_sql(scalar), var) for var, scalar in columns]
-            return exp.select(*(listed or ["1 AS unit"])).from_(_derived(inner, source))
+            return exp.select(*(listed or [exp.alias_(exp.Literal.number(1), "unit")])).from_(
+                _derived(inner, source)
+            )
         case Join(kind, left, right, condition):
             joined = exp.select(*(_column(var) for var in outputs(plan))).from_(_derived(left, source))
             if kind == "inner" and condition == TRUE:
@@ -117,7 +119,7 @@ def _derived(plan: Plan, source: Source) -> exp.Subquery:
     )
 
 
-def _named(expression: exp.Expression, var: Var) -> exp.Expression:
+def _named(expression: exp.Expr, var: Var) -> exp.Expr:
     return exp.alias_(expression, var.name, quoted=True)
 
 
@@ -129,17 +131,19 @@ def _aggregate(plan: Aggregate, source: Source) -> exp.Select:
     groups = [(var, scalar_to_sql(scalar)) for var, scalar in plan.groups]
     listed = [_named(expression, var) for var, expression in groups]
     listed += [_named(_typed(_aggregate_call(call), call, var.type), var) for var, call in plan.aggregates]
-    select = exp.select(*(listed or ["1 AS unit"])).from_(_derived(plan.input, source))
+    select = exp.select(*(listed or [exp.alias_(exp.Literal.number(1), "unit")])).from_(
+        _derived(plan.input, source)
+    )
     return select.group_by(*(expression.copy() for _, expression in groups)) if groups else select
 
 
-def _typed(expression: exp.Expression, call: AggregateCall, kind: Type) -> exp.Expression:
+def _typed(expression: exp.Expr, call: AggregateCall, kind: Type) -> exp.Expr:
     """A sum in the width that the plan says, whatever the database makes of it."""
     return exp.cast(expression, type_to_sql(kind)) if call.op == "sum" else expression
 
 
-def _aggregate_call(call: AggregateCall) -> exp.Expression:
-    argument: exp.Expression = exp.Star() if call.argument is None else scalar_to_sql(call.argument)
+def _aggregate_call(call: AggregateCall) -> exp.Expr:
+    argument: exp.Expr = exp.Star() if call.argument is None else scalar_to_sql(call.argument)
     if call.distinct:
         argument = exp.Distinct(expressions=[argument])
     kinds: dict[str, type[exp.AggFunc]] = {
@@ -173,7 +177,7 @@ def _set_operation(plan: SetOperation, source: Source) -> exp.Select:
     return exp.select(*(_column(var) for var in plan.columns)).from_(both.subquery(alias))
 
 
-def _nested(nested: Nested, source: Source) -> exp.Expression:
+def _nested(nested: Nested, source: Source) -> exp.Expr:
     query = plan_to_sql(nested.query, source)
     match nested:
         case ScalarQuery():
@@ -201,7 +205,7 @@ def _top(select: exp.Select, keys: Sequence[SortKey], limit: int | None, offset:
     return select.offset(offset) if offset else select
 
 
-def scalar_to_sql(scalar: Scalar) -> exp.Expression:
+def scalar_to_sql(scalar: Scalar) -> exp.Expr:
     """A scalar over variables as columns."""
     match scalar:
         case Const(value, kind):
@@ -214,7 +218,7 @@ def scalar_to_sql(scalar: Scalar) -> exp.Expression:
             assert_never(scalar)
 
 
-def _call(scalar: Call, op: str, args: list[exp.Expression]) -> exp.Expression:
+def _call(scalar: Call, op: str, args: list[exp.Expr]) -> exp.Expr:
     if op in ("and", "or"):
         return (exp.and_ if op == "and" else exp.or_)(*args, copy=False)
     if op in _BINARY:
@@ -255,8 +259,8 @@ def _call(scalar: Call, op: str, args: list[exp.Expression]) -> exp.Expression:
                 joined = exp.DPipe(this=joined, expression=arg)
             return exp.paren(joined, copy=False)
     raise SketchError(
-        f"the function {op} over {', '.join(str(a.type) for a in scalar.args)} does not mean the same in every "
-        "database, so no sketch is built on it; compute it in a column"
+        f"the function {op} over {', '.join(str(a.type) for a in scalar.args)} does not mean the same "
+        "in every database, so no sketch is built on it; compute it in a column"
     )
 
 
@@ -273,7 +277,7 @@ def _safe_cast(source: Type, target: Type) -> bool:
     }
 
 
-def literal(value: Value, kind: Type) -> exp.Expression:
+def literal(value: Value, kind: Type) -> exp.Expr:
     """A physical value as a literal of its type."""
     if value is None:
         return exp.cast(exp.Null(), type_to_sql(kind))
@@ -302,7 +306,7 @@ def type_to_sql(kind: Type) -> exp.DataType:
     return exp.DataType.build(kind.kind.value if kind.kind is not Kind.NULL else "INT")
 
 
-def fragment_to_sql(partition: Partition, column: exp.Expression) -> exp.Expression:
+def fragment_to_sql(partition: Partition, column: exp.Expr) -> exp.Expr:
     """The fragment of a column's value: a binary search written as nested CASE, NULL first."""
     null = exp.If(this=exp.Is(this=column.copy(), expression=exp.Null()), true=literal(NULL_FRAGMENT, _INT))
     return exp.Case(ifs=[null], default=_search(partition, column, 0, len(partition.bounds)))
@@ -311,7 +315,7 @@ def fragment_to_sql(partition: Partition, column: exp.Expression) -> exp.Express
 _INT = Type(Kind.INT)
 
 
-def _search(partition: Partition, column: exp.Expression, low: int, high: int) -> exp.Expression:
+def _search(partition: Partition, column: exp.Expr, low: int, high: int) -> exp.Expr:
     """The number of bounds <= x, which lies between ``low`` and ``high``."""
     if low == high:
         return exp.Literal.number(low)

@@ -167,12 +167,12 @@ def _scan(plan: Scan, attributes: frozenset[Attribute], catalog: Catalog, limits
 
 def _filter(judgement: Judgement, condition: Scalar) -> Judgement:
     """σ keeps a row's counterpart if the condition is closed under the row's moves."""
-    moving, assumes = _closed(condition, judgement.facts)
+    moving, assumes = closed(condition, judgement.facts)
     rules = judgement.rules | ({"S3"} if moving else frozenset())
     return replace(judgement, rules=rules, assumes=judgement.assumes | assumes)
 
 
-def _closed(condition: Scalar, facts: Facts) -> tuple[bool, frozenset[Assumption]]:
+def closed(condition: Scalar, facts: Facts) -> tuple[bool, frozenset[Assumption]]:
     """If the condition holds for a row, it holds for its counterpart; else :class:`UnsafeError`.
 
     Also: does it read moving values at all, and what are their directions assumed from.
@@ -181,23 +181,23 @@ def _closed(condition: Scalar, facts: Facts) -> tuple[bool, frozenset[Assumption
         return False, frozenset()
     match condition:
         case Call("and" | "or", args):
-            parts = [_closed(arg, facts) for arg in args]
+            parts = [closed(arg, facts) for arg in args]
             return True, frozenset().union(*(assumes for _, assumes in parts))
         case Call("is_true", (inner,)):
-            return _closed(inner, facts)
+            return closed(inner, facts)
         case Call("not", (Call("is_null", (inner,)),)):
             fact = fact_of(inner, facts)
             if fact.relation is not Relation.UNKNOWN:
                 return True, fact.assumes
         case Call("not", (Call("and" | "or" as op, args),)):
             dual = Call("or" if op == "and" else "and", tuple(_not(arg) for arg in args), condition.type)
-            return _closed(dual, facts)
+            return closed(dual, facts)
         case Call("not", (Call(op, args),)) if op in NEGATED:
-            return _closed(Call(NEGATED[op], args, condition.type), facts)
+            return closed(Call(NEGATED[op], args, condition.type), facts)
         case Call(">" | ">=", (left, right)):
             return _ordered(fact_of(left, facts), fact_of(right, facts))
         case Call("<" | "<=" as op, (left, right)):
-            return _closed(Call(FLIPPED[op], (right, left), condition.type), facts)
+            return closed(Call(FLIPPED[op], (right, left), condition.type), facts)
     raise UnsafeError(f"S3: the condition on {_culprit(condition, facts)} is not closed under skipping rows")
 
 

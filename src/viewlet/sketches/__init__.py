@@ -1,0 +1,41 @@
+"""Provenance sketches: skip data that a query's result does not depend on, and keep up with the data.
+
+A sketch of a query on an attribute is the set of ranges of that attribute which hold the rows behind the
+result. HAVING and top-k queries, for which no index helps, then read these ranges alone. ``partition.py`` has
+the ranges, ``safety.py`` says when that gives the same result, ``capture.py`` finds a sketch, ``operators/``
+keep it fresh while the data changes, ``reuse.py`` says which other queries it serves, ``use.py`` applies it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from viewlet.sketches.errors import ExhaustedError, SketchError, StaleError, UnsafeError
+from viewlet.sketches.sketch import Sketch
+from viewlet.sketches.store import Store
+
+__all__ = ["ExhaustedError", "Sketch", "SketchError", "StaleError", "Store", "UnsafeError", "open"]
+
+
+def open(connection: Any) -> Store:
+    """The sketches of a database: of a DuckDB connection.
+
+    >>> import duckdb
+    >>> db = duckdb.connect()
+    >>> _ = db.execute("CREATE TABLE sales (brand VARCHAR, price INT, sold INT)")
+    >>> _ = db.execute("INSERT INTO sales VALUES ('Apple', 999, 5), ('HP', 650, 1), ('Dell', 1345, 1)")
+    >>> store = open(db)
+    >>> top = "SELECT brand FROM sales GROUP BY brand HAVING sum(price * sold) > 2000"
+    >>> sketch = store.capture(top, on="sales.price", ranges=[601, 1001, 1501])
+    >>> sketch.fragments
+    frozenset({1})
+    >>> store.apply({"sales": [{"brand": "Dell", "price": 1299, "sold": 1}]})
+    >>> sorted(sketch.fragments)
+    [1, 2]
+    """
+    kind = f"{type(connection).__module__}.{type(connection).__qualname__}"
+    if "duckdb" in kind.lower():
+        from viewlet.sketches.backends.duckdb import DuckDB
+
+        return Store(DuckDB(connection))
+    raise SketchError(f"cannot keep sketches in {kind}; give a DuckDB connection")

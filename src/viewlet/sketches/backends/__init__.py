@@ -1,0 +1,1 @@
+"""Databases that hold the data: what a sketch store asks of each (``base.py``), one file per database."""

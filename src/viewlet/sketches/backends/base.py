@@ -1,0 +1,95 @@
+"""What a sketch store asks of a database."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, Protocol, TypeAlias
+
+import pyarrow as pa
+
+from viewlet.backends.base import Change
+from viewlet.core.types import BIGINT, Column, Type, Value
+from viewlet.errors import DataError
+from viewlet.sketches.operators.base import Row
+from viewlet.sketches.operators.leaf import Reader
+from viewlet.sketches.scans import WEIGHT
+from viewlet.sql.catalog import Catalog, Table
+from viewlet.values import read_column, to_arrow
+
+Changes: TypeAlias = Mapping[str, list[Change]]
+Version: TypeAlias = Any
+"""A state of the data: comparable for equality only; each backend has its own."""
+
+
+class Backend(Reader, Protocol):
+    """A database with tables; see the classes of this folder."""
+
+    dialect: str
+
+    def catalog(self) -> Catalog:
+        """The tables there are."""
+
+    def run(self, text: str) -> pa.Table:
+        """The result of a query."""
+
+    def limits(self, table: str, column: Column) -> tuple[Value, Value]:
+        """The least and the greatest value of a column, physical; NULL for an empty one."""
+
+    def quantiles(self, table: str, column: Column, ranges: int) -> list[Value]:
+        """The values at 1/n ... (n-1)/n of a column, physical, in order; approximately."""
+
+    def count(self, table: str) -> int:
+        """The number of rows of a table; an estimate where counting is expensive."""
+
+    def track(self, tables: Iterable[Table]) -> None:
+        """From now on remember the changes of these tables."""
+
+    def snapshot(self) -> AbstractContextManager[None]:
+        """Everything inside sees one state of the data."""
+
+    def version(self) -> Version:
+        """The present version of the data."""
+
+    def apply(self, changes: Mapping[Table, list[Change]]) -> None:
+        """Change the data, and remember the changes; all of it or nothing."""
+
+    def stage(self, since: Version, tables: Iterable[Table]) -> dict[str, int] | None:
+        """Let ``staged`` mean the changes since a version, and count them; ``None`` if they are unknown."""
+
+    def staged_rows(self, table: Table, columns: Sequence[Column]) -> list[Row]:
+        """Some columns of the staged changes that appear."""
+
+    def forget(self, versions: Sequence[Version]) -> None:
+        """Changes that all of these versions contain are needed no more."""
+
+    def save(self, name: str, content: bytes | None) -> None:
+        """Keep some bytes in the database under a name; ``None`` removes them."""
+
+    def saved(self) -> Mapping[str, bytes]:
+        """What was kept."""
+
+
+def arrow_rows(table: pa.Table, kinds: Sequence[Type]) -> list[Row]:
+    """The rows of an Arrow table as physical values of the given types."""
+    columns = [
+        read_column(column, Column(name, kind), "result")
+        for name, column, kind in zip(table.column_names, table.columns, kinds, strict=True)
+    ]
+    return list(zip(*columns, strict=True))
+
+
+def weighted_batch(table: Table, changes: Sequence[Change]) -> pa.Table:
+    """Changes as an Arrow table with ``_weight``, each row as often as it appears or disappears."""
+    rows: list[Row] = []
+    for change in changes:
+        sign = 1 if change.weight > 0 else -1
+        rows.extend([(*change.row, sign)] * abs(change.weight))
+    return to_arrow(rows, (*table.columns, Column(WEIGHT, BIGINT, False)))
+
+
+def missing_rows(table: Table, asked: int, found: int) -> DataError:
+    """Some rows to delete were not there."""
+    return DataError(
+        f"table {table.name!r}: {asked - found} of {asked} rows to delete are not there; nothing was changed"
+    )

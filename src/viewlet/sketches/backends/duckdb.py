@@ -1,0 +1,272 @@
+"""DuckDB tables.
+
+DuckDB has no triggers: changes must go through the store, which writes them and their versions in one
+transaction. The number of rows of each table is remembered, so that most changes behind the store's back are
+noticed; then sketches are captured again, because what changed is not known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any
+
+import pyarrow as pa
+from sqlglot import exp
+
+from viewlet.backends.base import Change
+from viewlet.core.types import Column, Type, Value
+from viewlet.errors import SqlError
+from viewlet.sketches.backends.base import Version, arrow_rows, missing_rows, weighted_batch
+from viewlet.sketches.lineage import by_value
+from viewlet.sketches.operators.base import Row
+from viewlet.sketches.partition import Partition
+from viewlet.sketches.scans import WEIGHT
+from viewlet.sql import parse
+from viewlet.sql.catalog import Catalog, Table
+
+SCHEMA = "viewlet_sketches"
+SAMPLE = 200_000
+VERSION = "_version"
+
+
+class DuckDB:
+    """A DuckDB connection."""
+
+    dialect = "duckdb"
+
+    def __init__(self, connection: Any) -> None:
+        self._connection = connection
+        self._since = 0
+        self._nested = False
+        for statement in (
+            f"CREATE SCHEMA IF NOT EXISTS {SCHEMA}",
+            f"CREATE TABLE IF NOT EXISTS {SCHEMA}.version (number BIGINT)",
+            f"INSERT INTO {SCHEMA}.version SELECT 0 WHERE NOT EXISTS (FROM {SCHEMA}.version)",
+            f"CREATE TABLE IF NOT EXISTS {SCHEMA}.tracked (name VARCHAR, count BIGINT, since BIGINT)",
+            f"CREATE TABLE IF NOT EXISTS {SCHEMA}.saved (name VARCHAR, content BLOB)",
+        ):
+            connection.execute(statement)
+
+    def _fetch(self, text: str, values: Sequence[Any] = ()) -> list[Any]:
+        """All rows: an unfinished result would block the connection."""
+        rows: list[Any] = self._connection.execute(text, list(values)).fetchall()
+        return rows
+
+    # Reading.
+
+    def catalog(self) -> Catalog:
+        """The tables of the current schema whose columns have types that Viewlet knows."""
+        found = self._fetch(
+            "SELECT table_name, column_name, data_type, is_nullable FROM duckdb_columns() "
+            "WHERE schema_name = current_schema() AND database_name = current_database() "
+            "AND NOT internal ORDER BY table_name, column_index"
+        )
+        keys = dict(
+            self._fetch(
+                "SELECT table_name, constraint_column_names FROM duckdb_constraints() "
+                "WHERE constraint_type = 'PRIMARY KEY' AND schema_name = current_schema()"
+            )
+        )
+        return catalog_of(found, keys, self.dialect)
+
+    def table(self, name: str) -> exp.Table:
+        """The table as it is."""
+        return exp.to_table(name)
+
+    def staged(self, name: str) -> exp.Subquery:
+        """The rows of the table's log after the version that the sketch is of."""
+        since = exp.column(VERSION) > exp.Literal.number(self._since)
+        return exp.select("*").from_(_log(name)).where(since).subquery(f"staged_{name}")
+
+    def mark(self, partition: Partition) -> tuple[str, Type]:
+        """Values tell fragments: grouping by a value is quick here, a search among many bounds is not."""
+        return by_value(partition)
+
+    def fragment(self, partition: Partition) -> exp.Expr:
+        """Never asked for: values tell fragments."""
+        raise AssertionError(f"{partition.name} is marked by value")
+
+    staged_fragment = fragment
+
+    def sql(self, query: exp.Query) -> str:
+        """The query in DuckDB's SQL."""
+        return query.sql("duckdb")
+
+    def run(self, text: str) -> pa.Table:
+        """The result of a query."""
+        return self._connection.sql(text).to_arrow_table()
+
+    def rows(self, text: str, kinds: Sequence[Type]) -> list[Row]:
+        """The rows of a query as physical values."""
+        return arrow_rows(self.run(text), kinds)
+
+    def limits(self, table: str, column: Column) -> tuple[Value, Value]:
+        """From the column's statistics, mostly."""
+        ((low, high),) = self.rows(
+            f'SELECT min("{column.name}"), max("{column.name}") FROM "{table}"', [column.type] * 2
+        )
+        return low, high
+
+    def quantiles(self, table: str, column: Column, ranges: int) -> list[Value]:
+        """Of a sample, by rank."""
+        steps = [place / ranges for place in range(1, ranges)]
+        sample = f"USING SAMPLE reservoir({SAMPLE} ROWS) REPEATABLE (1)"
+        sampled = f'(SELECT "{column.name}" AS x FROM "{table}" {sample})'
+        text = f"SELECT unnest(quantile_disc(x, {steps})) AS q FROM {sampled} WHERE x IS NOT NULL"
+        return [row[0] for row in self.rows(text, [column.type])]
+
+    def count(self, table: str) -> int:
+        """Exact, from the table's metadata."""
+        ((count,),) = self._fetch(f'SELECT count(*) FROM "{table}"')
+        return int(count)
+
+    # Versions.
+
+    def track(self, tables: Iterable[Table]) -> None:
+        """Give each table a log of changes."""
+        for table in tables:
+            if self._tracked(table.name):
+                continue
+            self._fetch(
+                f"CREATE TABLE {_log(table.name)} AS SELECT *, 0::BIGINT AS {WEIGHT}, 0::BIGINT AS {VERSION} "
+                f'FROM "{table.name}" LIMIT 0'
+            )
+            self._reset(table.name)
+
+    def _tracked(self, name: str) -> list[Any]:
+        return self._fetch(f"SELECT count, since FROM {SCHEMA}.tracked WHERE name = ?", [name])
+
+    def _reset(self, name: str) -> None:
+        """What the log of a table knows begins now."""
+        self._fetch(f"DELETE FROM {SCHEMA}.tracked WHERE name = ?", [name])
+        self._fetch(
+            f"INSERT INTO {SCHEMA}.tracked VALUES (?, ?, ?)", [name, self.count(name), self.version()]
+        )
+
+    @contextmanager
+    def snapshot(self) -> Iterator[None]:
+        """A transaction."""
+        if self._nested:
+            yield
+            return
+        self._fetch("BEGIN TRANSACTION")
+        self._nested = True
+        try:
+            yield
+            self._fetch("COMMIT")
+        except BaseException:
+            self._fetch("ROLLBACK")
+            raise
+        finally:
+            self._nested = False
+
+    def version(self) -> Version:
+        """A number that grows by one with every batch."""
+        return self._fetch(f"SELECT number FROM {SCHEMA}.version")[0][0]
+
+    def apply(self, changes: Mapping[Table, list[Change]]) -> None:
+        """Write the log, then the table."""
+        with self.snapshot():
+            self._fetch(f"UPDATE {SCHEMA}.version SET number = number + 1")
+            version = self.version()
+            for table, part in changes.items():
+                self._connection.register("_viewlet_batch", weighted_batch(table, part))
+                try:
+                    self._apply(table, version)
+                finally:
+                    self._connection.unregister("_viewlet_batch")
+
+    def _apply(self, table: Table, version: int) -> None:
+        columns = ", ".join(f'"{name}"' for name in table.column_names)
+        run = self._fetch
+        tracked = self._tracked(table.name)
+        if tracked:
+            log = _log(table.name)
+            run(f"INSERT INTO {log} SELECT {columns}, {WEIGHT}, {version} FROM _viewlet_batch")
+        ((inserted, deleted),) = run(
+            f"SELECT count(*) FILTER ({WEIGHT} > 0), count(*) FILTER ({WEIGHT} < 0) FROM _viewlet_batch"
+        )
+        if deleted:
+            same = " AND ".join(f't."{c}" IS NOT DISTINCT FROM b."{c}"' for c in table.column_names)
+            grouped = f"SELECT {columns}, count(*) AS n FROM _viewlet_batch WHERE {WEIGHT} < 0 GROUP BY ALL"
+            partition = ", ".join(f't."{c}"' for c in table.column_names)
+            ((found,),) = run(
+                f'DELETE FROM "{table.name}" WHERE rowid IN (SELECT id FROM (SELECT t.rowid AS id, b.n, '
+                f'row_number() OVER (PARTITION BY {partition}) AS place FROM "{table.name}" t '
+                f"JOIN ({grouped}) b ON {same}) WHERE place <= n)"
+            )
+            if found != deleted:
+                raise missing_rows(table, deleted, found)
+        if inserted:
+            run(
+                f'INSERT INTO "{table.name}" ({columns}) '
+                f"SELECT {columns} FROM _viewlet_batch WHERE {WEIGHT} > 0"
+            )
+        if tracked:
+            run(
+                f"UPDATE {SCHEMA}.tracked SET count = count + ? WHERE name = ?",
+                [inserted - deleted, table.name],
+            )
+
+    def stage(self, since: Version, tables: Iterable[Table]) -> dict[str, int] | None:
+        """The logs after a version, unless a table changed behind the store's back."""
+        self._since = since
+        counts: dict[str, int] = {}
+        for table in tables:
+            ((expected, first),) = self._tracked(table.name)
+            if self.count(table.name) != expected:
+                self._fetch(f"UPDATE {SCHEMA}.version SET number = number + 1")
+                self._reset(table.name)
+                return None
+            if since < first:
+                return None
+            staged = f"SELECT count(*) FROM {_log(table.name)} WHERE {VERSION} > ?"
+            ((counts[table.name],),) = self._fetch(staged, [since])
+        return {name: count for name, count in counts.items() if count}
+
+    def staged_rows(self, table: Table, columns: Sequence[Column]) -> list[Row]:
+        """Some columns of the staged insertions."""
+        listed = ", ".join(f'"{column.name}"' for column in columns)
+        appeared = f"{VERSION} > {self._since} AND {WEIGHT} > 0"
+        text = f"SELECT DISTINCT {listed} FROM {_log(table.name)} WHERE {appeared}"
+        return self.rows(text, [column.type for column in columns])
+
+    def forget(self, versions: Sequence[Version]) -> None:
+        """Shorten the logs to what some sketch still has to see."""
+        oldest = min(versions, default=self.version())
+        for (name,) in self._fetch(f"SELECT name FROM {SCHEMA}.tracked"):
+            self._fetch(f"DELETE FROM {_log(name)} WHERE {VERSION} <= ?", [oldest])
+
+    # States of sketches.
+
+    def save(self, name: str, content: bytes | None) -> None:
+        """A row of a table of its own."""
+        self._fetch(f"DELETE FROM {SCHEMA}.saved WHERE name = ?", [name])
+        if content is not None:
+            self._fetch(f"INSERT INTO {SCHEMA}.saved VALUES (?, ?)", [name, content])
+
+    def saved(self) -> Mapping[str, bytes]:
+        """The rows of that table."""
+        return dict(self._fetch(f"SELECT name, content FROM {SCHEMA}.saved"))
+
+
+def _log(name: str) -> str:
+    return f'{SCHEMA}."changes_{name}"'
+
+
+def catalog_of(
+    columns: Sequence[tuple[str, str, str, bool]], keys: Mapping[str, Sequence[str]], dialect: str
+) -> Catalog:
+    """A catalog from rows of (table, column, type, nullable); tables with other types are left out."""
+    texts: dict[str, list[str]] = {}
+    for table, column, kind, nullable in columns:
+        texts.setdefault(table, []).append(f'"{column}" {kind}{"" if nullable else " NOT NULL"}')
+    tables: list[Table] = []
+    for name, parts in texts.items():
+        key = f", PRIMARY KEY ({', '.join(keys[name])})" if name in keys else ""
+        with suppress(SqlError):
+            (statement,) = parse.parse(f'CREATE TABLE "{name}" ({", ".join(parts)}{key})', dialect)
+            assert isinstance(statement, parse.CreateTable)
+            tables.append(statement.table)
+    return Catalog(tables)

@@ -1,0 +1,106 @@
+"""Does one condition imply another? Sound and incomplete: intervals per expression, and equal parts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from viewlet.core.scalar import FLIPPED, Call, Const, Scalar, conjuncts
+from viewlet.sketches.facts import quantity
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """``low (<|<=) e (<|<=) high``; ``None`` is no limit."""
+
+    low: Any = None
+    low_strict: bool = False
+    high: Any = None
+    high_strict: bool = False
+
+    def within(self, other: Bounds) -> bool:
+        """Does every value of this interval lie in the other?"""
+        low = other.low is None or (
+            self.low is not None
+            and (
+                self.low > other.low or (self.low == other.low and (self.low_strict or not other.low_strict))
+            )
+        )
+        high = other.high is None or (
+            self.high is not None
+            and (
+                self.high < other.high
+                or (self.high == other.high and (self.high_strict or not other.high_strict))
+            )
+        )
+        return low and high
+
+    def meet(self, other: Bounds) -> Bounds:
+        """The values in both."""
+        low, low_strict = self.low, self.low_strict
+        if low is None or (other.low is not None and (other.low, other.low_strict) > (low, low_strict)):
+            low, low_strict = other.low, other.low_strict
+        high, high_strict = self.high, self.high_strict
+        if high is None or (
+            other.high is not None and (other.high, not other.high_strict) < (high, not high_strict)
+        ):
+            high, high_strict = other.high, other.high_strict
+        return Bounds(low, low_strict, high, high_strict)
+
+
+def implies(strong: Scalar, weak: Scalar) -> bool:
+    """Is ``weak`` TRUE whenever ``strong`` is?
+
+    >>> from viewlet.core.scalar import Var, call
+    >>> x = Var("x")
+    >>> implies(call("<", x, Const(5)), call("<=", x, Const(7)))
+    True
+    >>> implies(call("<", x, Const(5)), call(">", x, Const(0)))
+    False
+    """
+    known = conjuncts(strong)
+    return all(_follows(known, part) for part in conjuncts(weak))
+
+
+def _follows(known: tuple[Scalar, ...], wanted: Scalar) -> bool:
+    if wanted in known:
+        return True
+    if isinstance(wanted, Call) and wanted.op == "or":
+        return any(all(_follows(known, part) for part in conjuncts(arg)) for arg in wanted.args)
+    for part in known:
+        if isinstance(part, Call) and part.op == "or":
+            others = tuple(other for other in known if other is not part)
+            if all(_follows(others + conjuncts(arg), wanted) for arg in part.args):
+                return True
+    target = bounds_of(wanted)
+    if target is None:
+        return False
+    expression, needed = target
+    found = Bounds()
+    for part in known:
+        own = bounds_of(part)
+        if own is not None and own[0] == expression:
+            found = found.meet(own[1])
+    return found.within(needed) and found != Bounds()
+
+
+def bounds_of(condition: Scalar) -> tuple[Scalar, Bounds] | None:
+    """The expression that a comparison with a literal bounds, and how."""
+    match condition:
+        case Call("=" | "<" | "<=" | ">" | ">=" as op, (Const(), right)) if not isinstance(right, Const):
+            return bounds_of(Call(FLIPPED[op], (right, condition.args[0]), condition.type))
+        case Call(op, (expression, Const(value, kind))):
+            limit: Any = quantity(value, kind)
+            if limit is None:
+                limit = value if isinstance(value, str) or kind == expression.type else None
+            if limit is None:
+                return None
+            found = {
+                "=": Bounds(limit, False, limit, False),
+                "<": Bounds(high=limit, high_strict=True),
+                "<=": Bounds(high=limit),
+                ">": Bounds(low=limit, low_strict=True),
+                ">=": Bounds(low=limit),
+            }.get(op)
+            return None if found is None else (expression, found)
+    return None

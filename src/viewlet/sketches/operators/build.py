@@ -1,0 +1,126 @@
+"""A plan as incremental operators: the largest parts that need no memory are left to the database."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import assert_never
+
+from viewlet.core.scalar import Scalar, Var
+from viewlet.plan.nodes import (
+    Aggregate,
+    AggregateCall,
+    Apply,
+    Distinct,
+    Filter,
+    Join,
+    Plan,
+    Project,
+    Query,
+    Scan,
+    SetOperation,
+    Top,
+    Unit,
+)
+from viewlet.plan.prune_columns import prune_columns
+from viewlet.plan.scope import outputs
+from viewlet.sketches.errors import SketchError
+from viewlet.sketches.operators import stateless
+from viewlet.sketches.operators.base import Operator
+from viewlet.sketches.operators.group import Calls, Group, Grouped, GroupedRows
+from viewlet.sketches.operators.leaf import Branch, LeafGroups, LeafRows, Reader, branches, is_stateless
+from viewlet.sketches.operators.top import Top as TopOperator
+from viewlet.sketches.partition import Partition
+
+
+class NotIncrementalError(SketchError):
+    """No operator can follow this part of the query; its sketch is captured again instead."""
+
+
+def essential(query: Query) -> Query:
+    """The query without its result columns: which rows there are decides the sketch, not what they show."""
+    return prune_columns(Query(query.plan, ()))
+
+
+class Builder:
+    """Turns the plan of one sketch into operators. ``bound`` limits the buffers of MIN, MAX and top-k."""
+
+    def __init__(self, partitions: Sequence[Partition], reader: Reader, bound: int | None) -> None:
+        self._partitions, self._reader, self._bound = partitions, reader, bound
+
+    def root(self, query: Query) -> Operator:
+        """The operator whose annotated rows are counted into the sketch."""
+        plan = essential(query).plan
+        return LeafRows(self._leaf(plan), ()) if is_stateless(plan) else self._operator(plan)
+
+    def _leaf(self, plan: Plan) -> list[Branch]:
+        return [Branch(branch, self._partitions, self._reader) for branch in branches(plan)]
+
+    def _operator(self, plan: Plan) -> Operator:
+        """An operator that gives the rows of ``outputs(plan)``."""
+        if is_stateless(plan):
+            return LeafRows(self._leaf(plan), tuple((var, var) for var in outputs(plan)))
+        match plan:
+            case Filter(inner, condition):
+                return stateless.selection(self._operator(inner), condition, outputs(inner))
+            case Project(inner, columns):
+                return stateless.projection(self._operator(inner), [s for _, s in columns], outputs(inner))
+            case Aggregate(inner, groups, calls):
+                return self._group(inner, groups, calls)
+            case Distinct(inner):
+                return self._group(inner, tuple((var, var) for var in outputs(inner)), ())
+            case SetOperation("union_all", left, right):
+                return stateless.Union(self._operator(left), self._operator(right))
+            case SetOperation("union", left, right, columns):
+                return self._operator(Distinct(SetOperation("union_all", left, right, columns)))
+            case SetOperation(kind):
+                raise NotIncrementalError(f"{kind.upper().replace('_', ' ')} is not followed incrementally")
+            case Top(inner, keys, limit, offset):
+                if limit is None and not offset:
+                    return self._operator(inner)
+                if limit is None:
+                    raise NotIncrementalError("OFFSET without LIMIT is not followed incrementally")
+                below = self._operator(inner)
+                for key in keys:
+                    _refuse_rounded(key.scalar, "ORDER BY")
+                return TopOperator(below, keys, limit + offset, outputs(inner), self._bound)
+            case Join():
+                raise NotIncrementalError(
+                    "a join of the result of an aggregation is not followed incrementally"
+                )
+            case Apply():
+                raise NotIncrementalError("a nested query above an aggregation is not followed incrementally")
+            case Unit() | Scan():
+                raise AssertionError("tables need no memory")
+            case _:
+                assert_never(plan)
+
+    def _group(self, inner: Plan, groups: tuple[tuple[Var, Scalar], ...], calls: Calls) -> Operator:
+        if not groups:
+            raise NotIncrementalError("an aggregate without GROUP BY has no sketch")
+        for _, aggregate in calls:
+            _refuse_inexact(aggregate)
+        source: Grouped
+        if is_stateless(inner):
+            source = LeafGroups(self._leaf(inner), groups, calls)
+        else:
+            keys = [scalar for _, scalar in groups]
+            source = GroupedRows(self._operator(inner), keys, calls, outputs(inner))
+        return Group(source, calls, len(self._partitions), self._bound)
+
+
+def _refuse_inexact(aggregate: AggregateCall) -> None:
+    """Sums of doubles depend on the order of rows, and averages of decimals on who rounds them."""
+    if aggregate.argument is None or aggregate.op in ("count", "min", "max"):
+        return
+    kind = aggregate.argument.type
+    if kind.is_floating:
+        raise NotIncrementalError(f"{aggregate.op} over {kind} is rounded differently by every order of rows")
+    if aggregate.op != "sum" and not kind.is_integer:
+        raise NotIncrementalError(f"{aggregate.op} over {kind} is rounded differently by every database")
+
+
+def _refuse_rounded(scalar: Scalar, where: str) -> None:
+    if scalar.type.is_floating and not isinstance(scalar, Var):
+        raise NotIncrementalError(
+            f"{where} a computed {scalar.type} is rounded differently by every database"
+        )

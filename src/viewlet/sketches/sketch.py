@@ -1,0 +1,244 @@
+"""One captured sketch: which fragments a query needs, of which version of the data, and how it is kept."""
+
+from __future__ import annotations
+
+import ast
+import time
+import zlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, cast
+
+from viewlet.plan.nodes import Query
+from viewlet.plan.scope import tables_of
+from viewlet.sketches.capture import Fragments, Way, capture_free, capture_two_pass, free_columns
+from viewlet.sketches.errors import ExhaustedError, SketchError, StaleError
+from viewlet.sketches.facts import Assumption
+from viewlet.sketches.operators.base import Operator
+from viewlet.sketches.operators.build import Builder, NotIncrementalError
+from viewlet.sketches.operators.leaf import NotLinearError
+from viewlet.sketches.operators.merge import Merge
+from viewlet.sketches.partition import Partition
+from viewlet.sketches.safety import Judgement, Verdict
+
+if TYPE_CHECKING:
+    from viewlet.sketches.backends.base import Backend, Version
+
+
+@dataclass(slots=True)
+class Costs:
+    """What a sketch has cost and saved so far, in seconds and rows."""
+
+    captures: int = 0
+    capture_seconds: float = 0.0
+    refreshes: int = 0
+    refreshed_rows: int = 0
+    refresh_seconds: float = 0.0
+    uses: int = 0
+    use_seconds: float = 0.0
+    full_runs: int = 0
+    full_seconds: float = 0.0
+
+
+@dataclass(slots=True)
+class Sketch:
+    """The sketch of a query on one or more attributes; made by :meth:`viewlet.sketches.Store.capture`."""
+
+    text: str
+    query: Query
+    partitions: tuple[Partition, ...]
+    verdict: Verdict
+    judgement: Judgement
+    way: Way
+    eager: bool
+    bound: int | None
+    _backend: Backend
+    version: Version = None
+    costs: Costs = field(default_factory=Costs)
+    retired: str | None = None
+    not_incremental: str | None = None
+    _found: Fragments = field(default_factory=list)
+    _root: Operator | None = None
+    _merge: Merge | None = None
+
+    # Reading.
+
+    @property
+    def fragments(self) -> frozenset[int]:
+        """The fragment numbers, from 0 in the order of the ranges; -1 is NULL. Of the first attribute."""
+        return self._found[0]
+
+    def fragments_of(self, attribute: str) -> frozenset[int]:
+        """The fragment numbers of one attribute, given as ``table.column``."""
+        for partition, fragments in self.restrictions:
+            if partition.name == attribute.lower():
+                return fragments
+        known = ", ".join(partition.name for partition in self.partitions)
+        raise SketchError(f"the sketch is not on {attribute}, but on {known}")
+
+    @property
+    def restrictions(self) -> list[tuple[Partition, frozenset[int]]]:
+        """Each partition with its fragments."""
+        return list(zip(self.partitions, self._found, strict=True))
+
+    @property
+    def tables(self) -> frozenset[str]:
+        """The tables whose changes can change the sketch."""
+        return tables_of(self.query.plan)
+
+    @property
+    def incremental(self) -> bool:
+        """Is there state from which changes are followed?"""
+        return self._root is not None
+
+    # Capturing and maintaining.
+
+    def recapture(self) -> None:
+        """Find the fragments from scratch."""
+        began = time.perf_counter()
+        with self._backend.snapshot():
+            self.version = self._backend.version()
+            self._capture()
+        self.costs.captures += 1
+        self.costs.capture_seconds += time.perf_counter() - began
+
+    def _capture(self) -> None:
+        self._root = self._merge = None
+        places = free_columns(self.query, self.partitions, self.judgement)
+        if self.way == "free":
+            if places is None:
+                raise SketchError("free capture needs the attribute as a column of the result, by rule S2")
+            self._found = capture_free(self.query, self.partitions, places, self.text, self._backend)
+        elif self.way == "two_pass" or not self._capture_with_state():
+            self._found = capture_two_pass(self.query, self.partitions, self._backend)
+
+    def _capture_with_state(self) -> bool:
+        """Load the operators; ``False``, with the reason kept, if no operator follows the query."""
+        try:
+            root = Builder(self.partitions, self._backend, self.bound).root(self.query)
+        except NotIncrementalError as reason:
+            if self.way == "instrumented":
+                raise
+            self.not_incremental = str(reason)
+            return False
+        merge = Merge(len(self.partitions))
+        merge.add(root.load())
+        self._root, self._merge = root, merge
+        self._read_counts()
+        return True
+
+    def _read_counts(self) -> None:
+        assert self._merge is not None
+        self._found = [self._merge.fragments(place) for place in range(len(self.partitions))]
+
+    def refresh(self) -> None:
+        """Bring the sketch to the present version: by the changes since its own, or from scratch."""
+        with self._backend.snapshot():
+            catalog = self._backend.catalog()
+            staged = self._backend.stage(self.version, [catalog[name] for name in sorted(self.tables)])
+            if staged is None:
+                self.recapture()
+            elif staged:
+                self._follow(staged)
+            self.version = self._backend.version()
+
+    def _follow(self, staged: dict[str, int]) -> None:
+        self._check_assumptions(staged)
+        if self._root is None or self._merge is None:
+            self.recapture()
+            return
+        began = time.perf_counter()
+        try:
+            self._merge.add(self._root.change(frozenset(staged)))
+        except (ExhaustedError, NotLinearError):
+            self.recapture()
+            return
+        self._read_counts()
+        self.costs.refreshes += 1
+        self.costs.refreshed_rows += sum(staged.values())
+        self.costs.refresh_seconds += time.perf_counter() - began
+
+    def _check_assumptions(self, staged: Iterable[str]) -> None:
+        """A value that breaks what the sketch's safety rests on retires the sketch."""
+        catalog = self._backend.catalog()
+        for assumption in self.verdict.assumes:
+            if assumption.table not in staged:
+                continue
+            table = catalog[assumption.table]
+            column = next(c for c in table.columns if c.name == assumption.column)
+            for (value,) in self._backend.staged_rows(table, [column]):
+                if not assumption.holds(value, column.type):
+                    self.retired = f"an update broke {assumption}"
+                    return
+
+    def require_usable(self) -> None:
+        """Refuse a sketch that is retired or of another version."""
+        if self.retired is not None:
+            raise SketchError(f"the sketch is retired: {self.retired}; capture one on another attribute")
+        if self.version != self._backend.version():
+            raise StaleError(f"the sketch is of version {self.version}: refresh() it")
+
+    # State.
+
+    def saved(self) -> bytes:
+        """The sketch as bytes, state included."""
+        state = None
+        if self._root is not None and self._merge is not None:
+            state = [self._merge.counts, list(self._root.save())]
+        literal = {
+            "text": self.text,
+            "partitions": [(p.table, p.column, p.bounds) for p in self.partitions],
+            "way": self.way,
+            "eager": self.eager,
+            "bound": self.bound,
+            "version": self.version,
+            "found": [sorted(fragments) for fragments in self._found],
+            "retired": self.retired,
+            "state": state,
+        }
+        return zlib.compress(repr(literal).encode())
+
+    def restore(self, literal: dict[str, Any]) -> None:
+        """Take over what was saved, read by :func:`read_saved`."""
+        self.version, self.retired = literal["version"], literal["retired"]
+        self._found = [frozenset(fragments) for fragments in literal["found"]]
+        if literal["state"] is not None:
+            counts, parts = literal["state"]
+            self._root = Builder(self.partitions, self._backend, self.bound).root(self.query)
+            self._root.restore(iter(parts))
+            self._merge = Merge(len(self.partitions))
+            self._merge.counts = counts
+
+    def explain(self) -> str:
+        """What the sketch is on, why that is safe, how it is kept, what it has cost and saved."""
+        return "\n".join(self._explain())
+
+    def _explain(self) -> Sequence[str]:
+        costs = self.costs
+        lines = [f"sketch of: {self.text}"]
+        for partition, fragments in self.restrictions:
+            lines.append(f"on {partition.name}: {len(fragments)} of {partition.size} ranges")
+        lines.append(f"safe: {self.verdict.reason}")
+        if self.retired is not None:
+            lines.append(f"retired: {self.retired}")
+        if self._root is not None:
+            lines.append(f"kept incrementally: {self._root.entries()} entries of state, at {self.version}")
+        else:
+            reason = self.not_incremental or f"captured by way of {self.way}, which keeps no state"
+            lines.append(f"captured again when the data changes: {reason}")
+        lines.append(f"captures: {costs.captures} in {costs.capture_seconds:.4f} s")
+        lines.append(
+            f"refreshes: {costs.refreshes} by {costs.refreshed_rows} changes in {costs.refresh_seconds:.4f} s"
+        )
+        lines.append(f"uses: {costs.uses} in {costs.use_seconds:.4f} s")
+        return lines
+
+    @property
+    def assumes(self) -> frozenset[Assumption]:
+        """What the sketch's safety rests on."""
+        return self.verdict.assumes
+
+
+def read_saved(content: bytes) -> dict[str, Any]:
+    """What :meth:`Sketch.saved` wrote; only literals are read, nothing is executed."""
+    return cast("dict[str, Any]", ast.literal_eval(zlib.decompress(content).decode()))

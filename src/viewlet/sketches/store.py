@@ -1,0 +1,272 @@
+"""The sketches of one database: captured, kept fresh with the data, and used to answer queries."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from fractions import Fraction
+from typing import Any
+
+import pyarrow as pa
+
+from viewlet.changes import Data, read_changes
+from viewlet.core.types import Column
+from viewlet.errors import DataError
+from viewlet.plan.nodes import Query
+from viewlet.plan.scope import tables_of
+from viewlet.sketches.advice import Advice
+from viewlet.sketches.backends.base import Backend
+from viewlet.sketches.capture import Way, capture_two_pass
+from viewlet.sketches.errors import SketchError, UnsafeError
+from viewlet.sketches.facts import Limits, quantity
+from viewlet.sketches.partition import Partition, equi_depth
+from viewlet.sketches.reuse import covers
+from viewlet.sketches.safety import Verdict, check, judge
+from viewlet.sketches.sketch import Sketch, read_saved
+from viewlet.sketches.use import conditions_of, restrict
+from viewlet.sql import compile_query
+from viewlet.sql.catalog import Catalog
+from viewlet.sql.parse import parse_query
+from viewlet.values import physical
+
+RANGES = 400
+"""How many ranges an attribute is cut into, unless the caller says."""
+
+
+class Store:
+    """The sketches of one database; made by :func:`viewlet.sketches.open`."""
+
+    def __init__(self, backend: Backend) -> None:
+        self._backend = backend
+        self.sketches: list[Sketch] = []
+        for _, content in sorted(backend.saved().items()):
+            self._restore(read_saved(content))
+
+    # Looking.
+
+    def advise(self, sql: str) -> list[Advice]:
+        """Every column of the query's tables: is a sketch on it safe, why, how many fragments it has."""
+        query, catalog = self._compile(sql)
+        advice: list[Advice] = []
+        for name in sorted(tables_of(query.plan)):
+            for column in catalog[name].columns:
+                verdict = check(query, frozenset({(name, column.name)}), catalog, self._limits(catalog))
+                fragments = size = None
+                if verdict.safe:
+                    try:
+                        partition = self._partition(f"{name}.{column.name}", None, catalog)
+                        (found,) = capture_two_pass(query, [partition], self._backend)
+                        fragments, size = len(found), partition.size
+                    except SketchError as error:
+                        verdict = Verdict(False, str(error))
+                advice.append(Advice(name, column.name, verdict.safe, verdict.reason, fragments, size))
+        return advice
+
+    def explain(self, sql: str) -> str:
+        """Which sketch would answer the query, or why none does."""
+        query, catalog = self._compile(sql)
+        lines = [
+            self._why_not(sketch, query, catalog) or f"usable:\n{sketch.explain()}"
+            for sketch in self.sketches
+        ]
+        return "\n".join(lines) or "there are no sketches"
+
+    # Capturing.
+
+    def capture(
+        self,
+        sql: str,
+        on: str | Sequence[str],
+        ranges: int | Sequence[Any] | None = None,
+        *,
+        way: Way = "auto",
+        eager: bool = True,
+        bound: int | None = None,
+    ) -> Sketch:
+        """Capture the sketch of a query on an attribute ``table.column``, or on several.
+
+        ``ranges`` are the inner bounds, or how many ranges of about equally many rows, or nothing. An
+        ``eager`` sketch follows every :meth:`apply`, others when they are used. ``bound`` limits the reserve
+        of the buffers for MIN, MAX and top-k.
+        """
+        query, catalog = self._compile(sql)
+        attributes = [on] if isinstance(on, str) else list(on)
+        partitions = tuple(self._partition(attribute, ranges, catalog) for attribute in attributes)
+        sketch = self._sketch(sql, query, partitions, catalog, way, eager, bound)
+        if not sketch.verdict.safe:
+            raise UnsafeError(f"no sketch on {', '.join(attributes)}: {sketch.verdict.reason}")
+        with self._backend.snapshot():
+            self._backend.track([catalog[name] for name in sorted(sketch.tables)])
+        sketch.recapture()
+        self.sketches.append(sketch)
+        return sketch
+
+    def _sketch(
+        self,
+        sql: str,
+        query: Query,
+        partitions: tuple[Partition, ...],
+        catalog: Catalog,
+        way: Way,
+        eager: bool,
+        bound: int | None,
+    ) -> Sketch:
+        attributes = frozenset((p.table, p.column) for p in partitions)
+        limits = self._limits(catalog)
+        verdict = check(query, attributes, catalog, limits)
+        if not verdict.safe:
+            names = ", ".join(sorted(p.name for p in partitions))
+            raise UnsafeError(f"no sketch on {names}: {verdict.reason}")
+        judgement = judge(query.plan, attributes, catalog, limits)
+        return Sketch(sql, query, partitions, verdict, judgement, way, eager, bound, self._backend)
+
+    def _partition(self, attribute: str, ranges: int | Sequence[Any] | None, catalog: Catalog) -> Partition:
+        table_name, _, column_name = attribute.lower().rpartition(".")
+        if not table_name:
+            raise SketchError(f"{attribute!r}: name the attribute as table.column")
+        table = catalog[table_name]
+        column = next((c for c in table.columns if c.name == column_name), None)
+        if column is None:
+            raise SketchError(
+                f"table {table.name} has no column {column_name}: {', '.join(table.column_names)}"
+            )
+        if ranges is None or isinstance(ranges, int):
+            wanted = RANGES if ranges is None else ranges
+            if wanted < 1:
+                raise SketchError(f"{attribute}: {wanted} ranges; at least 1 is needed")
+            bounds = equi_depth(self._backend.quantiles(table.name, column, wanted), column.type)
+        else:
+            target = Column(column.name, column.type, nullable=False)
+            bounds = tuple(physical(value, target, table.name, n) for n, value in enumerate(ranges))
+        return Partition(table.name, column.name, column.type, bounds)
+
+    # Changing.
+
+    def apply(self, batch: Mapping[str, Data]) -> None:
+        """Change the data by weighted rows, and every eager sketch with it, in one version."""
+        catalog = self._backend.catalog()
+        changes = {}
+        for name, data in batch.items():
+            table = catalog[name]
+            read = read_changes(table, data)
+            if read.keyed:
+                raise DataError(f"table {table.name!r}: rows to delete must be given with all columns")
+            changes[table] = read.changes
+        with self._backend.snapshot():
+            self._backend.apply(changes)
+            touched = {table.name for table in changes}
+            for sketch in self.sketches:
+                if sketch.eager and sketch.tables & touched:
+                    sketch.refresh()
+        self._backend.forget([sketch.version for sketch in self.sketches])
+
+    def refresh(self) -> None:
+        """Bring every sketch to the present version."""
+        for sketch in self.sketches:
+            sketch.refresh()
+        self._backend.forget([sketch.version for sketch in self.sketches])
+
+    # Using.
+
+    def rewrite(self, sql: str) -> str:
+        """The query restricted to the fragments of a sketch that serves it."""
+        return self._restricted(sql, self.find(sql))
+
+    def query(self, sql: str) -> pa.Table:
+        """The result of a query, answered from a sketch."""
+        with self._backend.snapshot():
+            sketch = self.find(sql)
+            sketch.require_usable()
+            text = self._restricted(sql, sketch)
+            began = time.perf_counter()
+            result = self._backend.run(text)
+            sketch.costs.uses += 1
+            sketch.costs.use_seconds += time.perf_counter() - began
+        return result
+
+    def find(self, sql: str) -> Sketch:
+        """The smallest sketch that serves a query, brought to the present version."""
+        query, catalog = self._compile(sql)
+        reasons: list[str] = []
+        usable: list[Sketch] = []
+        for sketch in self.sketches:
+            if sketch.tables & tables_of(query.plan):
+                sketch.refresh()
+                reason = self._why_not(sketch, query, catalog)
+                if reason is None:
+                    usable.append(sketch)
+                else:
+                    reasons.append(reason)
+        if not usable:
+            why = "; ".join(reasons) or "no sketch is on its tables"
+            raise SketchError(f"no sketch serves the query: {why}; capture() one")
+        return min(usable, key=_kept_share)
+
+    def _why_not(self, sketch: Sketch, query: Query, catalog: Catalog) -> str | None:
+        """Why a sketch does not serve a query; ``None`` if it does."""
+        names = ", ".join(p.name for p in sketch.partitions)
+        if sketch.retired is not None:
+            return f"the sketch on {names} is retired: {sketch.retired}"
+        if query == sketch.query:
+            return None
+        limits = self._limits(catalog)
+        verdict = check(query, frozenset((p.table, p.column) for p in sketch.partitions), catalog, limits)
+        if not verdict.safe:
+            return f"the sketch on {names} is not safe: {verdict.reason}"
+        try:
+            covers(sketch.query, query, limits)
+        except UnsafeError as error:
+            return f"the sketch on {names} is of another query: {error}"
+        return None
+
+    def _restricted(self, sql: str, sketch: Sketch) -> str:
+        parsed = parse_query(sql, self._backend.dialect)
+        restricted = restrict(parsed, conditions_of(sketch.restrictions))
+        return self._backend.sql(restricted)
+
+    # State.
+
+    def save(self) -> None:
+        """Keep every sketch with its state in the database; :func:`viewlet.sketches.open` restores them."""
+        with self._backend.snapshot():
+            for name in self._backend.saved():
+                self._backend.save(name, None)
+            for number, sketch in enumerate(self.sketches):
+                self._backend.save(f"sketch {number:06d}", sketch.saved())
+
+    def _restore(self, literal: dict[str, Any]) -> None:
+        query, catalog = self._compile(literal["text"])
+        partitions = tuple(
+            Partition(table, column, _type_of(catalog, table, column), tuple(bounds))
+            for table, column, bounds in literal["partitions"]
+        )
+        sketch = self._sketch(
+            literal["text"], query, partitions, catalog, literal["way"], literal["eager"], literal["bound"]
+        )
+        sketch.restore(literal)
+        self.sketches.append(sketch)
+
+    def _compile(self, sql: str) -> tuple[Query, Catalog]:
+        catalog = self._backend.catalog()
+        return compile_query(sql, catalog, self._backend.dialect), catalog
+
+    def _limits(self, catalog: Catalog) -> Limits:
+        known: dict[tuple[str, str], tuple[Fraction | None, Fraction | None]] = {}
+
+        def limits(table: str, column: str) -> tuple[Fraction | None, Fraction | None]:
+            if (table, column) not in known:
+                described = next(c for c in catalog[table].columns if c.name == column)
+                low, high = self._backend.limits(table, described)
+                known[table, column] = quantity(low, described.type), quantity(high, described.type)
+            return known[table, column]
+
+        return limits
+
+
+def _type_of(catalog: Catalog, table: str, column: str) -> Any:
+    return next(c.type for c in catalog[table].columns if c.name == column)
+
+
+def _kept_share(sketch: Sketch) -> float:
+    shares: Iterable[float] = (len(f) / p.size for p, f in sketch.restrictions)
+    return min(shares)

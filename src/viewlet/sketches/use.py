@@ -1,0 +1,64 @@
+"""Answering a query from its sketch: each access of a partitioned table reads the sketch's fragments only."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+from sqlglot import exp
+
+from viewlet.core.scalar import Scalar, Var, call
+from viewlet.sketches.partition import Partition
+from viewlet.sketches.plan_to_sql import scalar_to_sql
+
+
+def restriction(partition: Partition, fragments: Iterable[int]) -> Scalar:
+    """The condition that a row lies in one of the fragments."""
+    return partition.condition(frozenset(fragments), Var(partition.column, partition.type))
+
+
+def restrict(query: exp.Query, conditions: Mapping[str, exp.Expr]) -> exp.Query:
+    """The query with every access of these tables replaced by a selection from it.
+
+    >>> import sqlglot
+    >>> print(restrict(sqlglot.parse_one("SELECT a FROM r AS q"), {"r": sqlglot.condition("a < 3")}).sql())
+    SELECT a FROM (SELECT * FROM r WHERE a < 3) AS q
+    """
+    own = {cte.alias.lower() for cte in query.find_all(exp.CTE)}
+
+    def change(node: exp.Expr) -> exp.Expr:
+        if not isinstance(node, exp.Table) or not isinstance(node.this, exp.Identifier):
+            return node
+        name = node.name.lower()
+        if name not in conditions or name in own or isinstance(node.parent, exp.Column):
+            return node
+        alias = node.alias or node.name
+        bare = node.copy()
+        joins = bare.args.pop("joins", None)
+        bare.set("alias", None)
+        selected = exp.select("*").from_(bare).where(conditions[name].copy()).subquery(alias)
+        if joins:
+            selected.set("joins", joins)
+        return selected
+
+    changed = _replace_tables(query.copy(), change)
+    assert isinstance(changed, exp.Query)
+    return changed
+
+
+def _replace_tables(node: exp.Expr, change: Callable[[exp.Expr], exp.Expr]) -> exp.Expr:
+    # All accesses are found first: a replacement contains the table again.
+    for table in list(node.find_all(exp.Table)):
+        replacement = change(table)
+        if replacement is not table:
+            table.replace(replacement)
+    return node
+
+
+def conditions_of(sketch: Iterable[tuple[Partition, frozenset[int]]]) -> dict[str, exp.Expr]:
+    """Per table the condition of all its sketches."""
+    scalars: dict[str, Scalar] = {}
+    for partition, fragments in sketch:
+        condition = restriction(partition, fragments)
+        table = partition.table
+        scalars[table] = call("and", scalars[table], condition) if table in scalars else condition
+    return {table: scalar_to_sql(scalar) for table, scalar in scalars.items()}
