@@ -238,8 +238,21 @@ class BlockBuilder:
         """Something to do at the end of the block."""
         self._last.append(op)
 
+    def _share(self) -> None:
+        """Leave to the blocks around this one what they bind anyway."""
+        for what, own in list(self._bindings.items()):
+            outer = self.parent._shared(what) if self.parent is not None else None
+            if outer is not None:
+                if isinstance(own, GetBuilder) and isinstance(outer, GetBuilder):
+                    for name in own.reads:
+                        outer.read(name)
+                del self._bindings[what]
+        for nested in self._nested:
+            (nested.body if isinstance(nested, LoopBuilder) else nested)._share()
+
     def freeze(self) -> Block:
         """The finished block."""
+        self._share()
         ops: list[Op] = [b.freeze() if isinstance(b, GetBuilder) else b for b in self._bindings.values()]
         for nested in self._nested:
             if isinstance(nested, LoopBuilder):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Literal, TypeAlias
 
 from viewlet.calculus.events import WEIGHT, TupleEvent
 from viewlet.calculus.nodes import Argument
@@ -18,7 +19,6 @@ from viewlet.loops.nodes import (
     Emit,
     Gather,
     KeyColumn,
-    Loop,
     LoopProgram,
     Op,
     Product,
@@ -33,9 +33,11 @@ from viewlet.sql.catalog import Table
 from viewlet.triggers.order import reads
 from viewlet.triggers.program import Program, Statement, Trigger, View
 
+Batches: TypeAlias = Literal["useful", "all"]
 
-def triggers_to_loops(program: Program) -> LoopProgram:
-    """The loops of a program.
+
+def triggers_to_loops(program: Program, *, batches: Batches = "useful") -> LoopProgram:
+    """The loops of a program; a table has loops for batches where something is recomputed, or always.
 
     Key columns start with the types of the maps' definitions; where a statement adds a wider key, the column
     is widened and everything lowered again, until all fits.
@@ -43,7 +45,7 @@ def triggers_to_loops(program: Program) -> LoopProgram:
     keys: dict[tuple[str, int], KeyColumn] = {}
     while True:
         storage = open_storage(program, keys)
-        lowered = _lower(program, storage)
+        lowered = _lower(program, storage, batches)
         wider = {
             (op.record, i): column
             for block in blocks(lowered)
@@ -57,9 +59,9 @@ def triggers_to_loops(program: Program) -> LoopProgram:
         keys |= wider
 
 
-def _lower(program: Program, storage: Storage) -> LoopProgram:
+def _lower(program: Program, storage: Storage, batches: Batches) -> LoopProgram:
     tables = {
-        name: _table(program, storage, table)
+        name: _table(program, storage, table, batches)
         for name, table in program.tables.items()
         if name in program.triggers or name in program.batch_triggers
     }
@@ -69,7 +71,7 @@ def _lower(program: Program, storage: Storage) -> LoopProgram:
     return LoopProgram(records, storage.layout.places, tables, views)
 
 
-def _table(program: Program, storage: Storage, table: Table) -> TableLoops:
+def _table(program: Program, storage: Storage, table: Table, batches: Batches) -> TableLoops:
     variables = Variables()
     parameters = tuple(
         variables.of(("column", i), var.name, var.type, var.nullable)
@@ -78,8 +80,11 @@ def _table(program: Program, storage: Storage, table: Table) -> TableLoops:
     weight = variables.of("weight", "w", BIGINT, False)
     row: Env = {f"@{column.name}": var for column, var in zip(table.columns, parameters, strict=True)}
     on_tuple = _trigger(program.triggers.get(table.name), storage, variables, row | {WEIGHT.name: weight})
-    on_batch = _trigger(program.batch_triggers.get(table.name), storage, Variables(), {})
-    changes = storage.changes.get(table.name, [])
+    many = program.batch_triggers.get(table.name)
+    batched = many is not None and (batches == "all" or bool(many.recomputations))
+    many = many if batched else None
+    on_batch = _trigger(many, storage, Variables(), {})
+    changes = storage.changes.get(table.name, []) if batched else []
     on_change = BlockBuilder(Variables())
     for change in changes:
         block = on_change
@@ -96,18 +101,7 @@ def _table(program: Program, storage: Storage, table: Table) -> TableLoops:
         on_change.freeze(),
         on_batch,
         tuple(change.record for change in changes),
-        _prefers_batches(on_tuple),
-    )
-
-
-def _prefers_batches(on_tuple: Block) -> bool:
-    """Does a row cost more than its own effect, so that a batch should pay once for all its rows?
-
-    That is so if something is recomputed or if all entries of a record are looped over.
-    """
-    return any(
-        isinstance(op, Assign | Gather) or (isinstance(op, Loop) and not op.bound)
-        for op in operations(on_tuple)
+        batched,
     )
 
 

@@ -202,7 +202,7 @@ class TableLoops:
 
     ``on_tuple`` runs once per row, with the row in ``parameters``. For a batch, ``on_change`` runs per row
     and fills the records ``changes``; then ``on_batch`` runs once, and ``changes`` are cleared. ``batched``
-    says which of the two a whole batch should choose.
+    says whether there are such loops: without, a batch runs row by row, and no row costs more for it.
     """
 
     table: Table

@@ -13,7 +13,7 @@ from dataclasses import replace
 from graphlib import CycleError, TopologicalSorter
 
 from viewlet.core.node import transform
-from viewlet.loops.nodes import Add, Block, Flush, Get, If, Loop, Op, body_of, operations
+from viewlet.loops.nodes import Add, Block, Flush, Gather, Get, If, Loop, Op, body_of, operations
 
 
 def reads_before_writes(block: Block) -> Block:
@@ -64,6 +64,8 @@ def _visit(block: Iterable[Op], written: set[str], late: set[str]) -> None:
                 _visit(body, written, late)
             case Add(record):
                 written.add(record)
+            case Gather(_, body):
+                _visit(body, set(written), late)  # what it adds to is nobody else's
             case _:
                 _visit(body_of(op), written, late)
 
@@ -73,4 +75,11 @@ def _read(ops: Iterable[Op]) -> set[str]:
 
 
 def _written(ops: Iterable[Op]) -> set[str]:
-    return {op.record for op in operations(tuple(ops)) if isinstance(op, Add)}
+    """The records that are added to, apart from temporaries."""
+    found: set[str] = set()
+    for op in ops:
+        if isinstance(op, Add):
+            found.add(op.record)
+        elif not isinstance(op, Gather):
+            found |= _written(body_of(op))
+    return found

@@ -54,7 +54,9 @@ def show_record(record: Record) -> str:
 def _table(table: TableLoops) -> Iterator[str]:
     yield f"on {table.table.name}:"
     yield from show_block(table.on_tuple, "  ")
-    yield f"on {table.table.name} batch{'' if table.batched else ' (if asked for)'}, each row:"
+    if not table.batched:
+        return
+    yield f"on {table.table.name} batch, each row:"
     yield from show_block(table.on_change, "  ")
     yield f"on {table.table.name} batch, then:"
     yield from show_block(table.on_batch, "  ")

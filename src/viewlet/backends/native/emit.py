@@ -112,7 +112,7 @@ def _write_flush(out: Writer, records: Iterable[CRecord], late: set[str]) -> Non
         out.lines[-1] += f" {at.name}_note;"
     if not noted:
         return
-    with out.block("static void flush_later(vl_instance *x)"):
+    with out.block("VL_COLD void flush_later(vl_instance *x)"):
         _prologue(out)
         with out.block("for (uint64_t at = 0; at < x->later.used;)"):
             out.line("const void *note = x->later.bytes + at;")
@@ -130,7 +130,7 @@ def _write_into(out: Writer, at: CRecord, key: str, amounts: Sequence[str]) -> N
     """Add amounts to every field of one entry."""
     target = f"s->{at.name}."
     if at.record.keys:
-        out.line(f"{at.name}_record *e = {at.name}_upsert(a, {at.map}, &{key});")
+        out.line(f"{at.name}_record *e = {at.name}_touch(a, {at.map}, &{key});")
         target = "e->"
     for i, (field, amount) in enumerate(zip(at.record.fields, amounts, strict=True)):
         match field_form(field.type):
@@ -141,7 +141,7 @@ def _write_into(out: Writer, at: CRecord, key: str, amounts: Sequence[str]) -> N
             case _:
                 out.line(f"vl_i64_into(&{target}f{i}, {amount}, &a->errors);")
     if at.record.keys:
-        out.line(f"{at.name}_settle(a, {at.map}, e);")
+        out.line(f"{at.name}_leave(a, {at.map}, e);")
 
 
 # Tables
@@ -224,7 +224,7 @@ def _load(out: Writer, i: int, var: Var) -> CValue:
 def _write_view(
     out: Writer, number: int, view: ViewLoops, records: dict[str, CRecord], registry: Registry
 ) -> None:
-    with out.block(f"static void v{number}_rows(vl_instance *x, void *sink, vl_emit emit)"):
+    with out.block(f"VL_COLD void v{number}_rows(vl_instance *x, void *sink, vl_emit emit)"):
         _prologue(out)
         out.line("(void)sink, (void)emit;")
         Operations(out, records, registry, {}).block(view.body)
@@ -232,7 +232,7 @@ def _write_view(
 
 def _write_record_functions(out: Writer, at: CRecord) -> None:
     name, record = at.name, at.record
-    with out.block(f"static void {name}_entries(vl_instance *x, void *sink, vl_emit emit)"):
+    with out.block(f"VL_COLD void {name}_entries(vl_instance *x, void *sink, vl_emit emit)"):
         _prologue(out)
         head = f"for (const {name}_record *e = {name}_next(a, {at.map}, NULL); e; "
         head += f"e = {name}_next(a, {at.map}, ({name}_record *)e))"
@@ -247,7 +247,7 @@ def _write_record_functions(out: Writer, at: CRecord) -> None:
             for i, field in enumerate(record.fields):
                 out.line(f"{_member(f'row[{len(record.keys) + i}]', field.type, sums=True)} = e->f{i};")
             out.line("emit(sink, row, 1);")
-    with out.block(f"static void {name}_add(vl_instance *x, const vl_cell *row)"):
+    with out.block(f"VL_COLD void {name}_add(vl_instance *x, const vl_cell *row)"):
         _prologue(out)
         if record.keys:
             parts = [
@@ -264,7 +264,7 @@ def _write_record_functions(out: Writer, at: CRecord) -> None:
         amounts = [_member(f"row[{width + i}]", f.type, sums=True) for i, f in enumerate(record.fields)]
         _write_into(out, at, "key", amounts)
     _write_sizes(out, at)
-    with out.block(f"static void {name}_keep_strings(vl_instance *x)"):
+    with out.block(f"VL_COLD void {name}_keep_strings(vl_instance *x)"):
         _prologue(out)
         texts = [i for i, key in enumerate(record.keys) if key.type.kind is Kind.VARCHAR]
         if texts:
@@ -285,8 +285,8 @@ def _write_sizes(out: Writer, at: CRecord) -> None:
         count, size = f"{store}.map.count", f"vl_map_inplace_bytes(&{store}.map)"
     for positions in at.record.slices:
         size += f" + {store}.{at.slice(positions)}.account.bytes"
-    out.line(f"static uint64_t {name}_count(const vl_instance *x) {{ (void)x; return {count}; }}")
-    out.line(f"static uint64_t {name}_bytes(const vl_instance *x) {{ (void)x; return {size}; }}")
+    out.line(f"VL_COLD uint64_t {name}_count(const vl_instance *x) {{ (void)x; return {count}; }}")
+    out.line(f"VL_COLD uint64_t {name}_bytes(const vl_instance *x) {{ (void)x; return {size}; }}")
 
 
 def _member(cell: str, kind: Type, *, sums: bool = False) -> str:
@@ -304,7 +304,7 @@ def _write_init(out: Writer, records: Iterable[CRecord], registry: Registry) -> 
     for i, value in enumerate(registry.constants):
         data = value.encode("utf-8", "surrogatepass")
         out.line(f"static const uint8_t constant_{i}[] = {{{', '.join(map(str, [*data, 0]))}}};")
-    with out.block("static bool init(vl_instance *x)"):
+    with out.block("VL_COLD bool init(vl_instance *x)"):
         _prologue(out)
         out.line("if (!vl_strings_init(a, &s->strings)) return false;")
         out.line("x->strings = &s->strings;")

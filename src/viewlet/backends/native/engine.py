@@ -8,25 +8,27 @@ the opposite batch (``runtime/program.h``), so it leaves no trace.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
 from viewlet.backends.base import Bag, Change, Granularity, MapStats, Strategy
+from viewlet.backends.native.build import DEFAULT_FLAGS
 from viewlet.backends.native.emit import Source, emit
 from viewlet.backends.native.library import OpenProgram, open_program
 from viewlet.backends.reference.engine import difference
 from viewlet.calculus.evaluate import Key, Number, Tables, evaluate_query
 from viewlet.errors import BackendError, ValueRangeError
-from viewlet.loops.from_triggers import triggers_to_loops
+from viewlet.loops.from_triggers import Batches, triggers_to_loops
 from viewlet.loops.nodes import LoopProgram
 from viewlet.loops.text import show_loops
 from viewlet.plan.evaluate import consolidate, cut
 from viewlet.plan.nodes import Query
 from viewlet.sql.catalog import Catalog, TableKind
 from viewlet.triggers.compile import Compiler
+from viewlet.triggers.cost import Statistics
+from viewlet.triggers.explain import obstacles
 from viewlet.triggers.program import MapDefinition, Program
-from viewlet.triggers.text import show_program
 
 MEMORY, LOST = 1 << 8, 1 << 9
 
@@ -86,17 +88,23 @@ class _Running:
 
 @dataclass(slots=True)
 class _Pending:
-    """Views that wait to be compiled: their new maps, and the rows that were there when they came."""
+    """A view that waits to be compiled: what its new maps hold, and rows to run through the triggers then."""
 
-    maps: list[MapDefinition] = field(default_factory=list)
-    contents: dict[str, Bag] = field(default_factory=dict)
+    maps: dict[str, dict[Key, Number]]
+    rows: dict[str, Bag]
 
 
 class NativeEngine:
-    """An engine that compiles programs to C; see :class:`viewlet.backends.base.Engine`."""
+    """An engine that compiles programs to C; see :class:`viewlet.backends.base.Engine`.
 
-    def __init__(self) -> None:
+    Triggers for whole batches are compiled where they are useful: where something is recomputed.
+    With ``batches="all"`` every table has them. ``flags`` go to the C compiler.
+    """
+
+    def __init__(self, *, batches: Batches = "useful", flags: Sequence[str] = DEFAULT_FLAGS) -> None:
         self._compiler = Compiler(Catalog())
+        self._flags = tuple(flags)
+        self._batches: Batches = batches
         self._queries: dict[str, Query] = {}
         self._pending: list[_Pending] = []
         self._running: _Running | None = None
@@ -115,11 +123,31 @@ class NativeEngine:
     ) -> None:
         """Compile a view to triggers now, and to C when it is first used."""
         self._compiler.extend(catalog)
-        chosen = "higher_order" if strategy == "auto" else strategy
-        added = self._compiler.add(name, query, chosen)
+        self._compiler.statistics = Statistics({t: len(bag) for t, bag in contents.items() if bag})
+        added = self._compiler.add(name, query, strategy)
+        try:
+            self._pending.append(self._first_contents(added, contents))
+        except BaseException:
+            self._compiler.drop(name)
+            raise
         self._queries[name] = query
-        self._pending.append(_Pending(added, {table: dict(rows) for table, rows in contents.items()}))
         self._stale = True
+
+    def _first_contents(self, added: list[MapDefinition], contents: Mapping[str, Bag]) -> _Pending:
+        """What new maps hold at first: their definitions over the present rows.
+
+        If rows are many and nothing has state yet, only static rows count here; the others run through the
+        triggers of all views that wait, once per table.
+        """
+        catalog = self._compiler.catalog
+        many = sum(map(len, contents.values())) >= REPLAY_ROWS
+        replay = self._running is None and (many if not self._pending else bool(self._pending[0].rows))
+        moving = {t: bag for t, bag in contents.items() if replay and catalog[t].kind is not TableKind.STATIC}
+        columns = {table: catalog[table].column_names for table in contents}
+        store = Tables(columns, {table: bag for table, bag in contents.items() if table not in moving})
+        known = {table for pending in self._pending for table in pending.rows}
+        rows = {table: dict(bag) for table, bag in moving.items() if table not in known}
+        return _Pending({m.name: evaluate_query(m.definition, m.keys, store) for m in added}, rows)
 
     def drop(self, name: str) -> None:
         """Forget a view, and the maps that only it needed."""
@@ -132,6 +160,7 @@ class NativeEngine:
         self, table: str, changes: Sequence[Change], granularity: Granularity, watched: frozenset[str]
     ) -> dict[str, Bag]:
         """Run the table's trigger in C: row by row, or once for the whole batch."""
+        self._compiler.advance(table)
         kept = [change for change in changes if change.weight]
         rows = [change.row for change in kept]
         weights = [change.weight for change in kept]
@@ -156,6 +185,7 @@ class NativeEngine:
 
         ``weights`` is a buffer of 64-bit integers, or nothing for insertions.
         """
+        self._compiler.advance(table)
         running = self._run()
         if table not in running.source.tables:
             return
@@ -183,9 +213,12 @@ class NativeEngine:
         return cut(self._queries[name], names, consolidate(pairs))
 
     def explain(self, name: str) -> str:
-        """The maps and triggers of the program, then the loops that run."""
-        running = self._run()
-        return f"{show_program(running.program)}\n\n{show_loops(running.loops)}"
+        """What keeping the view takes, in words, then the loops that run."""
+        return f"{self._compiler.explain(name)}\n\n{show_loops(self._run().loops)}"
+
+    def obstacles(self, name: str) -> tuple[str, ...]:
+        """Why the view is not incremental; nothing if it is."""
+        return obstacles(self.program, name)
 
     def stats(self) -> list[MapStats]:
         """Every record with its entries and bytes."""
@@ -206,9 +239,10 @@ class NativeEngine:
         return self._run().source.text
 
     def _in_batch(self, running: _Running, table: str, granularity: Granularity, rows: int) -> bool:
-        if granularity == "auto":
-            return rows > 1 and running.loops.tables[table].batched
-        return granularity == "batch"
+        """Should the batch trigger run? Where there is none, a row costs no more than its own effect."""
+        if not running.loops.tables[table].batched:
+            return False
+        return granularity == "batch" or (granularity == "auto" and rows > 1)
 
     def _apply(self, failed: tuple[int, int] | None, table: str, rows: Sequence[Any] | None) -> None:
         if failed is None:
@@ -228,10 +262,10 @@ class NativeEngine:
         if self._running is not None and not self._stale:
             return self._running
         program = self.program
-        loops = triggers_to_loops(program)
+        loops = triggers_to_loops(program, batches=self._batches)
         source = emit(loops)
-        fresh = _Running(program, loops, source, open_program(source))
-        new = {definition.name for pending in self._pending for definition in pending.maps}
+        fresh = _Running(program, loops, source, open_program(source, flags=self._flags))
+        new = {name for pending in self._pending for name in pending.maps}
         old = self._running
         if old is not None:
             for name in program.maps.keys() & old.program.maps.keys() - new:
@@ -239,28 +273,13 @@ class NativeEngine:
             old.opened.close()
         elif program.maps.keys() - new:
             raise BackendError("the state of the views was lost: create them again")
-        self._fill(fresh, only_new=new == program.maps.keys())
+        for pending in self._pending:
+            for name in pending.maps.keys() & program.maps.keys():
+                fresh.load(name, pending.maps[name])
+        for pending in self._pending:
+            self._replay(fresh, pending.rows)
         self._running, self._pending, self._stale = fresh, [], False
         return fresh
-
-    def _fill(self, fresh: _Running, *, only_new: bool) -> None:
-        """Give new maps the sums of their definitions over the present rows."""
-        catalog = self._compiler.catalog
-        for pending in self._pending:
-            own = [d for d in pending.maps if d.name in fresh.program.maps]
-            columns = {table: catalog[table].column_names for table in catalog}
-            rows = sum(len(bag) for bag in pending.contents.values())
-            replay = only_new and len(self._pending) == 1 and rows >= REPLAY_ROWS
-            static = {
-                table: bag
-                for table, bag in pending.contents.items()
-                if not replay or catalog[table].kind is TableKind.STATIC
-            }
-            store = Tables(columns, static)
-            for definition in own:
-                fresh.load(definition.name, evaluate_query(definition.definition, definition.keys, store))
-            if replay:
-                self._replay(fresh, {t: bag for t, bag in pending.contents.items() if t not in static})
 
     def _replay(self, fresh: _Running, contents: Mapping[str, Bag]) -> None:
         for table, bag in contents.items():

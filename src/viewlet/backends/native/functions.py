@@ -66,6 +66,7 @@ def combined(op: str, name: str, a: CValue, b: CValue, limits: Interval, kind: T
         return CValue(f"vl_i64_{name}({a.text}, {b.text}, &a->errors)", Form.I64, None, I64)
     if within(limits, I128):
         return CValue(f"((vl_i128){a.text} {op} {b.text})", Form.I128, None, limits)
+    name = "times" if name == "mul" else name
     return CValue(f"vl_i128_{name}({a.text}, {b.text}, &a->errors)", Form.I128, None, I128)
 
 

@@ -157,7 +157,7 @@ class Operations:
             self.out.line(f"const bool {found} = {' || '.join(nonzero)};")
         else:
             key, absent = self._key(at, f"{at.name}_key", list(enumerate(op.keys)))
-            find = f"{at.name}_find(a, {at.map}, &{key})"
+            find = f"{at.name}_look(a, {at.map}, &{key})"
             find = find if absent is None else f"{absent} ? NULL : {find}"
             self.out.line(f"const {at.name}_record *{entry} = {find};")
             self._read(at, op.reads, f"{entry}->", entry)
@@ -316,10 +316,10 @@ class Operations:
                     self._note(at, key, amounts)
                 else:
                     entry = self.out.fresh("e")
-                    self.out.line(f"{at.name}_record *{entry} = {at.name}_upsert(a, {at.map}, &{key});")
+                    self.out.line(f"{at.name}_record *{entry} = {at.name}_touch(a, {at.map}, &{key});")
                     for member, name, form in amounts:
                         self.out.line(_added(f"{entry}->{member}", form, name))
-                    self.out.line(f"{at.name}_settle(a, {at.map}, {entry});")
+                    self.out.line(f"{at.name}_leave(a, {at.map}, {entry});")
 
     def _note(self, at: CRecord, key: str, amounts: list[tuple[str, str, Form]]) -> None:
         note = self.out.fresh("n")
@@ -340,19 +340,19 @@ class Operations:
         head = f"for (const {new.name}_record *t = {new.name}_next(a, {new.map}, NULL); t; "
         with self.out.block(f"{head}t = {new.name}_next(a, {new.map}, t))"):
             self.out.line(f"const {at.name}_key key = {{{keys.format('t')}}};")
-            self.out.line(f"{at.name}_record *e = {at.name}_upsert(a, {at.map}, &key);")
+            self.out.line(f"{at.name}_record *e = {at.name}_touch(a, {at.map}, &key);")
             for own, other in pairs:
                 self.out.line(f"e->{own} = t->{other};")
-            self.out.line(f"{at.name}_settle(a, {at.map}, e);")
+            self.out.line(f"{at.name}_leave(a, {at.map}, e);")
         head = f"for ({at.name}_record *e = {at.name}_from(a, {at.map}, 1); e;)"
         with self.out.block(head):
             self.out.line("const uint32_t id = e->id;")
             self.out.line(f"const {new.name}_key key = {{{keys.format('e')}}};")
-            with self.out.block(f"if (!{new.name}_find(a, {new.map}, &key))"):
+            with self.out.block(f"if (!{new.name}_look(a, {new.map}, &key))"):
                 for own, _ in pairs:
                     form = at.form(next(n for n in op.fields if at.field(n) == own))
                     self.out.line(f"e->{own} = {'(vl_pair){0, 0}' if form is Form.PAIR else '0'};")
-                self.out.line(f"{at.name}_settle(a, {at.map}, e);")
+                self.out.line(f"{at.name}_leave(a, {at.map}, e);")
             self.out.line(f"e = {at.name}_from(a, {at.map}, id + 1);")
 
     def _emit(self, row: Sequence[Scalar], amount: Amount) -> None:
@@ -412,7 +412,7 @@ def _multiply(a: CValue, b: CValue, form: Form) -> CValue:
         return CValue(f"vl_i64_mul({a.text}, {b.text}, &a->errors)", Form.I64, None, I64)
     if within(limits, I128):
         return CValue(f"((vl_i128){a.text} * {b.text})", Form.I128, None, limits)
-    return CValue(f"vl_i128_mul({a.text}, {b.text}, &a->errors)", Form.I128, None, I128)
+    return CValue(f"vl_i128_times({a.text}, {b.text}, &a->errors)", Form.I128, None, I128)
 
 
 def _sum(a: CValue, b: CValue, form: Form) -> CValue:

@@ -42,11 +42,16 @@ VL_INLINE vl_pair vl_pair_mul(vl_pair x, vl_pair y) {
     return (vl_pair){high, error - (high - product)};
 }
 
+/* Out of line: an overflow test of 128 bits is long, and rarely needed. */
+static __attribute__((noinline, unused)) vl_i128 vl_i128_times(vl_i128 x, vl_i128 y, vl_errors *e) {
+    return vl_i128_mul(x, y, e);
+}
+
 /* x * weight, where the weight is nearly always 1 or -1. */
 VL_INLINE vl_i128 vl_weighted(vl_i128 x, int64_t weight, vl_errors *e) {
     if (VL_LIKELY(weight == 1)) return x;
     if (VL_LIKELY(weight == -1)) return vl_i128_sub(0, x, e);
-    return vl_i128_mul(x, weight, e);
+    return vl_i128_times(x, weight, e);
 }
 
 VL_INLINE void vl_i64_into(int64_t *sum, int64_t x, vl_errors *e) { *sum = vl_i64_add(*sum, x, e); }
