@@ -107,7 +107,7 @@ _RULES = {
     "S1": "S1: rows are kept or skipped one by one",
     "S2": "S2: the groups determine the attribute, so groups are kept or skipped whole",
     "S3": "S3: skipping rows moves the groups' values away from the condition only",
-    "S4": "S4: skipping rows moves rows down in the order only",
+    "S4": "S4: skipping rows moves no row up in the order",
     "S6": "S6: only the side that rows come from is restricted, or both sides alike",
 }
 
@@ -431,15 +431,13 @@ def _top(plan: Top, judgement: Judgement) -> Judgement:
     unique = key_of(plan.input)
     if not (unique is not None and unique <= ordered) and not ordered >= {v.name for v in outputs(plan)}:
         raise UnsafeError("S9: LIMIT without a total order; add columns to ORDER BY until rows differ")
-    moving = False
     assumes = judgement.assumes
     for key in plan.keys:
         fact = fact_of(key.scalar, judgement.facts)
         if fact.relation is not Relation.EQUAL:
-            moving = True
             _require_sinking(key, fact)
             assumes |= fact.assumes
-    return replace(judgement, rules=judgement.rules | ({"S4"} if moving else frozenset()), assumes=assumes)
+    return replace(judgement, rules=judgement.rules | {"S4"}, assumes=assumes)
 
 
 def _require_sinking(key: SortKey, fact: Fact) -> None:

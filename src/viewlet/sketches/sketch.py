@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
 from viewlet.plan.nodes import Query
-from viewlet.plan.scope import tables_of
 from viewlet.sketches.capture import Fragments, Way, capture_free, capture_two_pass, free_columns
 from viewlet.sketches.errors import ExhaustedError, SketchError, StaleError
 from viewlet.sketches.facts import Assumption
@@ -20,6 +19,7 @@ from viewlet.sketches.operators.leaf import NotLinearError
 from viewlet.sketches.operators.merge import Merge
 from viewlet.sketches.partition import Partition
 from viewlet.sketches.safety import Judgement, Verdict
+from viewlet.sql.catalog import Table
 
 if TYPE_CHECKING:
     from viewlet.sketches.backends.base import Backend, Version
@@ -46,6 +46,7 @@ class Sketch:
 
     text: str
     query: Query
+    schema: tuple[Table, ...]
     partitions: tuple[Partition, ...]
     verdict: Verdict
     judgement: Judgement
@@ -84,7 +85,7 @@ class Sketch:
     @property
     def tables(self) -> frozenset[str]:
         """The tables whose changes can change the sketch."""
-        return tables_of(self.query.plan)
+        return frozenset(table.name for table in self.schema)
 
     @property
     def incremental(self) -> bool:
@@ -134,8 +135,7 @@ class Sketch:
     def refresh(self) -> None:
         """Bring the sketch to the present version: by the changes since its own, or from scratch."""
         with self._backend.snapshot():
-            catalog = self._backend.catalog()
-            staged = self._backend.stage(self.version, [catalog[name] for name in sorted(self.tables)])
+            staged = self._backend.stage(self.version, self.schema)
             if staged is None:
                 self.recapture()
             elif staged:
@@ -160,11 +160,10 @@ class Sketch:
 
     def _check_assumptions(self, staged: Iterable[str]) -> None:
         """A value that breaks what the sketch's safety rests on retires the sketch."""
-        catalog = self._backend.catalog()
         for assumption in self.verdict.assumes:
             if assumption.table not in staged:
                 continue
-            table = catalog[assumption.table]
+            table = next(table for table in self.schema if table.name == assumption.table)
             column = next(c for c in table.columns if c.name == assumption.column)
             for (value,) in self._backend.staged_rows(table, [column]):
                 if not assumption.holds(value, column.type):

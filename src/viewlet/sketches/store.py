@@ -39,6 +39,8 @@ class Store:
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
         self.sketches: list[Sketch] = []
+        self._catalog: Catalog | None = None
+        self._compiled: dict[str, Query] = {}
         for _, content in sorted(backend.saved().items()):
             self._restore(read_saved(content))
 
@@ -93,10 +95,8 @@ class Store:
         attributes = [on] if isinstance(on, str) else list(on)
         partitions = tuple(self._partition(attribute, ranges, catalog) for attribute in attributes)
         sketch = self._sketch(sql, query, partitions, catalog, way, eager, bound)
-        if not sketch.verdict.safe:
-            raise UnsafeError(f"no sketch on {', '.join(attributes)}: {sketch.verdict.reason}")
         with self._backend.snapshot():
-            self._backend.track([catalog[name] for name in sorted(sketch.tables)])
+            self._backend.track(sketch.schema)
         sketch.recapture()
         self.sketches.append(sketch)
         return sketch
@@ -118,7 +118,8 @@ class Store:
             names = ", ".join(sorted(p.name for p in partitions))
             raise UnsafeError(f"no sketch on {names}: {verdict.reason}")
         judgement = judge(query.plan, attributes, catalog, limits)
-        return Sketch(sql, query, partitions, verdict, judgement, way, eager, bound, self._backend)
+        schema = tuple(catalog[name] for name in sorted(tables_of(query.plan)))
+        return Sketch(sql, query, schema, partitions, verdict, judgement, way, eager, bound, self._backend)
 
     def _partition(self, attribute: str, ranges: int | Sequence[Any] | None, catalog: Catalog) -> Partition:
         table_name, _, column_name = attribute.lower().rpartition(".")
@@ -248,7 +249,11 @@ class Store:
 
     def _compile(self, sql: str) -> tuple[Query, Catalog]:
         catalog = self._backend.catalog()
-        return compile_query(sql, catalog, self._backend.dialect), catalog
+        if catalog is not self._catalog:
+            self._catalog, self._compiled = catalog, {}
+        if sql not in self._compiled:
+            self._compiled[sql] = compile_query(sql, catalog, self._backend.dialect)
+        return self._compiled[sql], catalog
 
     def _limits(self, catalog: Catalog) -> Limits:
         known: dict[tuple[str, str], tuple[Fraction | None, Fraction | None]] = {}
@@ -256,11 +261,19 @@ class Store:
         def limits(table: str, column: str) -> tuple[Fraction | None, Fraction | None]:
             if (table, column) not in known:
                 described = next(c for c in catalog[table].columns if c.name == column)
-                low, high = self._backend.limits(table, described)
-                known[table, column] = quantity(low, described.type), quantity(high, described.type)
+                known[table, column] = self._observed(table, described)
             return known[table, column]
 
         return limits
+
+    def _observed(self, table: str, column: Column) -> tuple[Fraction | None, Fraction | None]:
+        try:
+            low, high = self._backend.limits(table, column)
+        except DataError:  # NaN and infinity are no limits
+            return None, None
+        if low is None:  # no value breaks the usual assumption
+            return Fraction(0), None
+        return quantity(low, column.type), quantity(high, column.type)
 
 
 def _type_of(catalog: Catalog, table: str, column: str) -> Any:

@@ -38,6 +38,8 @@ class DuckDB:
     def __init__(self, connection: Any) -> None:
         self._connection = connection
         self._since = 0
+        self._described: object = None
+        self._catalog = Catalog()
         self._nested = False
         for statement in (
             f"CREATE SCHEMA IF NOT EXISTS {SCHEMA}",
@@ -68,7 +70,10 @@ class DuckDB:
                 "WHERE constraint_type = 'PRIMARY KEY' AND schema_name = current_schema()"
             )
         )
-        return catalog_of(found, keys, self.dialect)
+        described = (found, keys)
+        if described != self._described:
+            self._described, self._catalog = described, catalog_of(found, keys, self.dialect)
+        return self._catalog
 
     def table(self, name: str) -> exp.Table:
         """The table as it is."""

@@ -221,11 +221,11 @@ class Branch:
         return self._reader.sql(plan_to_sql(summed, source)), [var.type for var in outputs(summed)]
 
     def _run(self, key: object, text: Callable[[], Text], groups: int) -> list[Row]:
-        """Run a query, whose text is made once; rows whose weights cancel are no change."""
+        """Run a query, whose text is made once; rows that cancel in weight and in every sum are no change."""
         if key not in self._texts:
             self._texts[key] = text()
         weight = groups + len(self._annotated.fragments)
-        return [row for row in self._reader.rows(*self._texts[key]) if row[weight]]
+        return [row for row in self._reader.rows(*self._texts[key]) if any(row[weight:])]
 
     def split(self, row: Row, groups: int) -> tuple[Row, Bits, int, Row]:
         """A row of the above as its key, fragments, weight and sums."""
