@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
+import duckdb
 import pytest
 
 from sketches.databases import load, random_data, result
