@@ -263,7 +263,7 @@ def ols(report: Report, sizes: list[int]) -> None:
     report.table(
         "Ordinary least squares, one row of X replaced (Figure 6.3)",
         "'X'X kept' is the fair rival for tall X: it updates X'X and X'y by rank two and solves by Cholesky. "
-        "Square X has 2 sqrt(n) added on its diagonal; replaced rows lack it, which makes X'X ill-conditioned: "
+        "Square X has 2 sqrt(n) added on its diagonal; replaced rows lack it, so X'X is ill-conditioned: "
         "the error stands above the default tolerance until the next probe. Times in ms of CPU.",
         ["rows", "n", "solve", "Cholesky", "X'X kept", "maintained", "speed-up", "over X'X kept", "error"],
         rows,
