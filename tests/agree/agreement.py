@@ -10,6 +10,7 @@ from viewlet.backends.native.engine import NativeEngine
 from viewlet.backends.reference.engine import ReferenceEngine
 from viewlet.changes import read_changes
 from viewlet.errors import ValueRangeError
+from viewlet.loops.from_triggers import Batches
 from viewlet.sql import compile_query
 from viewlet.sql.catalog import Catalog
 from viewlet.sql.parse import parse
@@ -43,16 +44,17 @@ class Pair:
         catalog: Catalog,
         views: Mapping[str, str],
         contents: Mapping[str, Bag] | None = None,
-        dialect: str = "spark",
+        *,
+        batches: Batches = "all",
     ) -> None:
         self.catalog = catalog
-        self.native, self.reference = NativeEngine(batches="all", flags=QUICK), ReferenceEngine()
+        self.native, self.reference = NativeEngine(batches=batches, flags=QUICK), ReferenceEngine()
         for name, sql in views.items():
-            self.create(name, sql, contents or {}, dialect)
+            self.create(name, sql, contents or {})
 
-    def create(self, name: str, sql: str, contents: Mapping[str, Bag], dialect: str = "spark") -> None:
+    def create(self, name: str, sql: str, contents: Mapping[str, Bag]) -> None:
         """The same view in both."""
-        query = compile_query(sql, self.catalog, dialect)
+        query = compile_query(sql, self.catalog)
         rows = {table: contents.get(table, {}) for table in self.catalog}
         for engine in (self.native, self.reference):
             engine.create(name, query, self.catalog, rows, "auto")
@@ -90,17 +92,17 @@ class Pair:
 def agree(
     ddl: str,
     views: Mapping[str, str],
-    batches: Iterable[Batch],
+    stream: Iterable[Batch],
     granularity: Granularity,
     *,
     every: int = 1,
-    dialect: str = "spark",
+    batches: Batches = "all",
 ) -> Pair:
     """Replay a stream through both engines, comparing after every ``every`` steps and at the end."""
     catalog = catalog_of(ddl)
-    pair = Pair(catalog, views, dialect=dialect)
+    pair = Pair(catalog, views, batches=batches)
     pair.check()
-    for i, (table, changes) in enumerate(steps_of(catalog, batches)):
+    for i, (table, changes) in enumerate(steps_of(catalog, stream)):
         pair.apply(table, changes, granularity)
         if i % every == 0:
             pair.check()

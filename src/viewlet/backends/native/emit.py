@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from viewlet.backends.native.forms import CValue, Form, Writer, cell_kind, field_form, form_of
+from viewlet.backends.native.forms import CValue, Form, Writer, cell_kind, field_form, form_of, stored_form
 from viewlet.backends.native.operations import Operations
 from viewlet.backends.native.scalars import MEMO_BIAS, HostFunction, Registry
 from viewlet.backends.native.storage import CRecord, name_records, write_record
@@ -44,7 +44,7 @@ def emit(program: LoopProgram) -> Source:
     for i, view in enumerate(program.views.values()):
         _write_view(code, i, view, records, registry)
     for at in records.values():
-        _write_record_functions(code, at)
+        _write_access(code, at)
     head = Writer()
     head.line('#include "program.h"')
     for at in records.values():
@@ -175,6 +175,7 @@ def _write_rows(
         out.line("(void)columns;")
         with out.block("for (int64_t i = from; i < to; i++)"):
             out.line("const int64_t w = weights ? weights[i] : 1;")
+            out.line("(void)w;")
             names = {table.weight.name: CValue("w", Form.I64, None, WEIGHT_LIMITS)}
             for i in used_columns(table, block):
                 names[table.parameters[i].name] = _load(out, i, table.parameters[i])
@@ -230,71 +231,18 @@ def _write_view(
         Operations(out, records, registry, {}).block(view.body)
 
 
-def _write_record_functions(out: Writer, at: CRecord) -> None:
-    name, record = at.name, at.record
-    with out.block(f"VL_COLD void {name}_entries(vl_instance *x, void *sink, vl_emit emit)"):
-        _prologue(out)
-        head = f"for (const {name}_record *e = {name}_next(a, {at.map}, NULL); e; "
-        head += f"e = {name}_next(a, {at.map}, ({name}_record *)e))"
-        with out.block(head if record.keys else ""):
-            if not record.keys:
-                out.line(f"const {name}_record *e = &s->{name};")
-            out.line(f"vl_cell row[{max(len(record.keys) + len(record.fields), 1)}] = {{0}};")
-            for i, key in enumerate(record.keys):
-                out.line(f"{_member(f'row[{i}]', key.type)} = e->key.k{i};")
-                if key.nullable:
-                    out.line(f"row[{i}].null = e->key.nulls >> {i} & 1;")
-            for i, field in enumerate(record.fields):
-                out.line(f"{_member(f'row[{len(record.keys) + i}]', field.type, sums=True)} = e->f{i};")
-            out.line("emit(sink, row, 1);")
-    with out.block(f"VL_COLD void {name}_add(vl_instance *x, const vl_cell *row)"):
-        _prologue(out)
-        if record.keys:
-            parts = [
-                f".k{i} = row[{i}].null ? 0 : {_member(f'row[{i}]', key.type)}"
-                for i, key in enumerate(record.keys)
-            ]
-            if at.nullable:
-                bits = [
-                    f"(uint32_t)row[{i}].null << {i}" for i, key in enumerate(record.keys) if key.nullable
-                ]
-                parts.append(f".nulls = {' | '.join(bits)}")
-            out.line(f"const {name}_key key = {{{', '.join(parts)}}};")
-        width = len(record.keys)
-        amounts = [_member(f"row[{width + i}]", f.type, sums=True) for i, f in enumerate(record.fields)]
-        _write_into(out, at, "key", amounts)
-    _write_sizes(out, at)
-    with out.block(f"VL_COLD void {name}_keep_strings(vl_instance *x)"):
-        _prologue(out)
-        texts = [i for i, key in enumerate(record.keys) if key.type.kind is Kind.VARCHAR]
-        if texts:
-            head = f"for (const {name}_record *e = {name}_next(a, {at.map}, NULL); e; "
-            with out.block(f"{head}e = {name}_next(a, {at.map}, ({name}_record *)e))"):
-                for i in texts:
-                    out.line(f"if (e->key.k{i}) vl_string_keep(a, &s->strings, e->key.k{i});")
-
-
-def _write_sizes(out: Writer, at: CRecord) -> None:
-    name = at.name
-    store = f"((const program_state *)x->state)->{name}"
+def _write_access(out: Writer, at: CRecord) -> None:
+    """Insertion and removal for callers that know the record by its description only."""
     if not at.record.keys:
-        count, size = "1", f"sizeof({name}_record)"
-    elif at.pooled:
-        count, size = f"{store}.map.pool.live", f"vl_map_pooled_bytes(&{store}.map)"
-    else:
-        count, size = f"{store}.map.count", f"vl_map_inplace_bytes(&{store}.map)"
-    for positions in at.record.slices:
-        size += f" + {store}.{at.slice(positions)}.account.bytes"
-    out.line(f"VL_COLD uint64_t {name}_count(const vl_instance *x) {{ (void)x; return {count}; }}")
-    out.line(f"VL_COLD uint64_t {name}_bytes(const vl_instance *x) {{ (void)x; return {size}; }}")
-
-
-def _member(cell: str, kind: Type, *, sums: bool = False) -> str:
-    if kind.kind is Kind.VARCHAR:
-        return f"{cell}.as.text"
-    if kind.is_floating:
-        return f"{cell}.as.sum" if sums else f"{cell}.as.number"
-    return f"{cell}.as.wide" if kind.kind is Kind.DECIMAL else f"{cell}.as.i"
+        return
+    name = at.name
+    with out.block(f"VL_COLD void *{name}_touch_any(vl_instance *x, const void *key)"):
+        _prologue(out)
+        out.line(f"return {name}_touch(a, {at.map}, key);")
+    with out.block(f"VL_COLD void {name}_leave_any(vl_instance *x, void *entry)"):
+        _prologue(out)
+        out.line(f"{name}_record *r = entry;")
+        out.line(f"{name}_leave(a, {at.map}, r);")
 
 
 # The rest
@@ -331,8 +279,7 @@ def _write_description(out: Writer, program: LoopProgram, records: dict[str, CRe
         _kinds(out, f"t{i}_kinds", (cell_kind(column.type) for column in table.table.columns))
         _kinds(out, f"t{i}_used", (str(int(c in used)) for c in range(len(table.parameters))))
     for at in records.values():
-        types = [key.type for key in at.record.keys] + [field.type for field in at.record.fields]
-        _kinds(out, f"{at.name}_kinds", map(cell_kind, types))
+        _write_layout(out, at)
     for i, view in enumerate(program.views.values()):
         _kinds(out, f"v{i}_kinds", (cell_kind(kind) for _, kind in view.columns))
     tables = [
@@ -340,11 +287,7 @@ def _write_description(out: Writer, program: LoopProgram, records: dict[str, CRe
         f"t{i}_on_batch, t{i}_clear}}"
         for i, t in enumerate(program.tables.values())
     ]
-    entries = [
-        f"{{{len(r.record.keys)}, {len(r.record.fields)}, {r.name}_kinds, {r.name}_entries, {r.name}_add, "
-        f"{r.name}_count, {r.name}_bytes, {r.name}_keep_strings}}"
-        for r in records.values()
-    ]
+    entries = [_description(at) for at in records.values()]
     views = [f"{{{len(v.columns)}, v{i}_kinds, v{i}_rows}}" for i, v in enumerate(program.views.values())]
     for kind, name, rows in (
         ("table", "tables", tables),
@@ -358,3 +301,47 @@ def _write_description(out: Writer, program: LoopProgram, records: dict[str, CRe
         f"const vl_program_description vl_program = {{VL_PROGRAM_ABI, {sizes}, tables, records, views, "
         "sizeof(program_state), init};"
     )
+
+
+def _write_layout(out: Writer, at: CRecord) -> None:
+    """Kinds, forms and offsets of the keys and fields of a record."""
+    record = at.record
+    columns = [(key.type, f"key.k{i}", _stored(key.type)) for i, key in enumerate(record.keys)]
+    columns += [(field.type, f"f{i}", _summed(field.type)) for i, field in enumerate(record.fields)]
+    _kinds(out, f"{at.name}_kinds", (cell_kind(kind) for kind, _, _ in columns))
+    _kinds(out, f"{at.name}_forms", (form for _, _, form in columns))
+    offsets = [f"offsetof({at.name}_record, {member})" for _, member, _ in columns]
+    out.line(f"static const uint16_t {at.name}_offsets[] = {{{', '.join([*offsets, '0'])}}};")
+
+
+def _stored(kind: Type) -> str:
+    """The ``vl_form`` of a key column."""
+    wide = "_WIDE" if kind.kind is Kind.DECIMAL else ""
+    stored = stored_form(kind)[0]
+    forms = {"int32_t": f"VL_AS_I32{wide}", "int64_t": f"VL_AS_I64{wide}", "vl_i128": "VL_AS_I128"}
+    return forms.get(stored) or ("VL_AS_F64" if stored == "double" else "VL_AS_TEXT")
+
+
+def _summed(kind: Type) -> str:
+    """The ``vl_form`` of a field."""
+    match field_form(kind):
+        case Form.PAIR:
+            return "VL_AS_PAIR"
+        case Form.I128:
+            return "VL_AS_I128"
+        case _:
+            return f"VL_AS_I64{'_WIDE' if kind.kind is Kind.DECIMAL else ''}"
+
+
+def _description(at: CRecord) -> str:
+    """The initializer of a ``vl_record``."""
+    name, record = at.name, at.record
+    nulls = f"offsetof({name}_record, key.nulls)" if at.nullable else "-1"
+    layout = ("VL_POOLED" if at.pooled else "VL_INPLACE") if record.keys else "VL_PLAIN"
+    identity = f"offsetof({name}_record, id)" if record.keys and at.pooled else "0"
+    access = f"{name}_touch_any, {name}_leave_any" if record.keys else "NULL, NULL"
+    sizes = (
+        f"{layout}, {len(record.slices)}, sizeof({name}_record), {identity}, offsetof(program_state, {name})"
+    )
+    arrays = f"{name}_kinds, {name}_forms, {name}_offsets"
+    return f"{{{len(record.keys)}, {len(record.fields)}, {arrays}, {nulls}, {sizes}, {access}}}"

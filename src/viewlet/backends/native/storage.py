@@ -96,9 +96,9 @@ def _write_calls(out: Writer, at: CRecord) -> None:
     """Lookup, insertion and removal as plain functions, so that the compiler weighs size against speed."""
     name = at.name
     store = f"vl_map_{'pooled' if at.pooled else 'inplace'}"
-    look = f"static {name}_record *{name}_look(vl_arena *a, {store} *m, const {name}_key *k)"
+    look = f"VL_FUNCTION {name}_record *{name}_look(vl_arena *a, {store} *m, const {name}_key *k)"
     out.line(f"{look} {{ return {name}_find(a, m, k); }}")
-    touch = f"static {name}_record *{name}_touch(vl_arena *a, {store} *m, const {name}_key *k)"
+    touch = f"VL_FUNCTION {name}_record *{name}_touch(vl_arena *a, {store} *m, const {name}_key *k)"
     out.line(f"{touch} {{ return {name}_upsert(a, m, k); }}")
     leave = f"VL_INLINE void {name}_leave(vl_arena *a, {store} *m, {name}_record *r)"
     out.line(f"{leave} {{ if (VL_UNLIKELY({_empty(at)})) {name}_remove(a, m, r); }}")

@@ -14,7 +14,7 @@
 #include <Python.h>
 #include <dlfcn.h>
 
-#include "program.h"
+#include "records.h"
 
 /* ---- the Arrow C Data Interface ---- */
 
@@ -179,7 +179,7 @@ static void sweep_strings(Program *self) {
     vl_instance *x = &self->instance;
     if (x->strings->index.count <= 2 * x->swept_at + 4096) return;
     vl_strings_mark(x->strings);
-    for (uint32_t i = 0; i < self->program->records; i++) self->program->record[i].keep_strings(x);
+    for (uint32_t i = 0; i < self->program->records; i++) vl_record_keep_strings(x, &self->program->record[i]);
     vl_strings_sweep(&x->arena, x->strings);
     x->swept_at = x->strings->index.count;
 }
@@ -520,8 +520,12 @@ static PyObject *Program_entries(Program *self, PyObject *args) {
     if (!record) return NULL;
     Sink sink = {&self->instance, record->kinds, record->keys + record->fields, record->fields, false, PyList_New(0), false};
     if (!sink.list) return NULL;
-    record->entries(&self->instance, &sink, collect_row);
+    vl_cell *row = calloc(sink.width + 1, sizeof *row);
+    sink.failed = row == NULL;
+    if (row) vl_record_entries(&self->instance, record, row, &sink, collect_row);
+    free(row);
     if (!sink.failed) return sink.list;
+    if (!PyErr_Occurred()) PyErr_NoMemory();
     Py_DECREF(sink.list);
     return NULL;
 }
@@ -534,10 +538,11 @@ static PyObject *Program_add(Program *self, PyObject *args) {
     const vl_record *record = record_at(self, number);
     if (!record) return NULL;
     uint32_t width = record->keys + record->fields;
-    vl_cell *row = calloc(width ? width : 1, sizeof *row);
-    if (!row) return PyErr_NoMemory();
+    vl_cell *row = calloc(width + 1, sizeof *row);
+    uint8_t *space = aligned_alloc(16, vl_round_up(record->size, 16));
     vl_instance *x = &self->instance;
-    bool failed = false;
+    bool failed = !row || !space;
+    if (failed) PyErr_NoMemory();
     x->arena.errors = 0;
     for (Py_ssize_t i = 0; !failed && i < PyList_GET_SIZE(list); i++) {
         PyObject *entry = PyList_GET_ITEM(list, i);
@@ -552,9 +557,10 @@ static PyObject *Program_add(Program *self, PyObject *args) {
                 failed = !cell_of_python(x, item, record->kinds[c], &row[c]);
             }
         }
-        if (!failed) record->add(x, row);
+        if (!failed) vl_record_add(x, record, row, space);
     }
     free(row);
+    free(space);
     vl_errors errors = x->arena.errors;
     x->arena.errors = 0;
     return failed ? NULL : answer(errors, -1);
@@ -566,8 +572,8 @@ static PyObject *Program_sizes(Program *self, PyObject *unused) {
     PyObject *list = PyList_New(0);
     for (uint32_t i = 0; list && i < self->program->records; i++) {
         const vl_record *record = &self->program->record[i];
-        PyObject *pair = Py_BuildValue("(KK)", (unsigned long long)record->count(&self->instance),
-                                       (unsigned long long)record->bytes(&self->instance));
+        PyObject *pair = Py_BuildValue("(KK)", (unsigned long long)vl_record_count(&self->instance, record),
+                                       (unsigned long long)vl_record_bytes(&self->instance, record));
         if (!pair || PyList_Append(list, pair) < 0) Py_CLEAR(list);
         Py_XDECREF(pair);
     }

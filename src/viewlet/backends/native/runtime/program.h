@@ -62,14 +62,26 @@ typedef struct {
     void (*clear)(vl_instance *);    /* forget them */
 } vl_table;
 
+/* How a key column or a field lies in an entry; WIDE travels as VL_DECIMAL. */
+typedef enum {
+    VL_AS_I32, VL_AS_I32_WIDE, VL_AS_I64, VL_AS_I64_WIDE, VL_AS_I128, VL_AS_F64, VL_AS_TEXT, VL_AS_PAIR
+} vl_form;
+
+enum { VL_PLAIN, VL_INPLACE, VL_POOLED }; /* a struct in the state, or one of the maps of map.h */
+
+/* A record, described well enough to be read and filled without code of its own (records.h). A pooled map
+ * is followed by its slice indexes; the key comes first in an entry. */
 typedef struct {
     uint32_t keys, fields;
-    const uint8_t *kinds; /* keys, then fields */
-    void (*entries)(vl_instance *, void *sink, vl_emit);      /* rows of keys and fields */
-    void (*add)(vl_instance *, const vl_cell *entry);         /* keys and amounts */
-    uint64_t (*count)(const vl_instance *);
-    uint64_t (*bytes)(const vl_instance *);
-    void (*keep_strings)(vl_instance *);
+    const uint8_t *kinds;    /* of keys, then fields */
+    const uint8_t *forms;    /* likewise */
+    const uint16_t *offsets; /* likewise, in an entry */
+    int32_t nulls;           /* where the NULL flags of the keys are; -1: nowhere */
+    uint8_t layout, slices;
+    uint32_t size, id_at;    /* of an entry */
+    uint64_t at;             /* in the state */
+    void *(*touch)(vl_instance *, const void *key);  /* the entry of a key, new if need be */
+    void (*leave)(vl_instance *, void *entry);       /* after a change */
 } vl_record;
 
 typedef struct {

@@ -1,0 +1,138 @@
+/* records.h: records by their description: reading, filling, counting, without code made for each.
+ *
+ * For everything that is not a trigger: checkpoints, first contents, statistics, reclaiming strings.
+ */
+#ifndef VL_RECORDS_H
+#define VL_RECORDS_H
+
+#include "map.h"
+#include "program.h"
+#include "slice_index.h"
+
+VL_INLINE void *vl_record_state(const vl_instance *x, const vl_record *r) { return (uint8_t *)x->state + r->at; }
+
+VL_FUNCTION vl_cell vl_stored_get(const uint8_t *at, uint8_t form) {
+    vl_cell cell = {0};
+    switch (form) {
+    case VL_AS_I32: cell.as.i = *(const int32_t *)(const void *)at; break;
+    case VL_AS_I32_WIDE: cell.as.wide = *(const int32_t *)(const void *)at; break;
+    case VL_AS_I64: cell.as.i = *(const int64_t *)(const void *)at; break;
+    case VL_AS_I64_WIDE: cell.as.wide = *(const int64_t *)(const void *)at; break;
+    case VL_AS_TEXT: cell.as.text = *(const uint32_t *)(const void *)at; break;
+    case VL_AS_F64: cell.as.number = *(const double *)(const void *)at; break;
+    case VL_AS_PAIR: memcpy(&cell.as.sum, at, sizeof cell.as.sum); break;
+    default: memcpy(&cell.as.wide, at, sizeof cell.as.wide); break;
+    }
+    return cell;
+}
+
+VL_FUNCTION void vl_stored_put(uint8_t *at, uint8_t form, const vl_cell *cell) {
+    switch (form) {
+    case VL_AS_I32: *(int32_t *)(void *)at = (int32_t)cell->as.i; break;
+    case VL_AS_I32_WIDE: *(int32_t *)(void *)at = (int32_t)cell->as.wide; break;
+    case VL_AS_I64: *(int64_t *)(void *)at = cell->as.i; break;
+    case VL_AS_I64_WIDE: *(int64_t *)(void *)at = (int64_t)cell->as.wide; break;
+    case VL_AS_TEXT: *(uint32_t *)(void *)at = cell->as.text; break;
+    case VL_AS_F64: *(double *)(void *)at = cell->as.number; break;
+    default: memcpy(at, &cell->as.wide, sizeof cell->as.wide); break;
+    }
+}
+
+/* Adds an amount to a field. */
+VL_FUNCTION void vl_stored_add(uint8_t *at, uint8_t form, const vl_cell *cell, vl_errors *e) {
+    switch (form) {
+    case VL_AS_PAIR: {
+        vl_pair sum;
+        memcpy(&sum, at, sizeof sum);
+        vl_pair_into(&sum, cell->as.sum);
+        memcpy(at, &sum, sizeof sum);
+        break;
+    }
+    case VL_AS_I64: vl_i64_into((int64_t *)(void *)at, cell->as.i, e); break;
+    case VL_AS_I64_WIDE: vl_i64_into((int64_t *)(void *)at, (int64_t)cell->as.wide, e); break;
+    default: vl_i128_into((vl_i128 *)(void *)at, cell->as.wide, e); break;
+    }
+}
+
+/* A slot in a table is free when its fields are all zeros. */
+VL_FUNCTION bool vl_entry_lives(const vl_record *r, const uint8_t *entry) {
+    for (uint32_t i = r->keys; i < r->keys + r->fields; i++) {
+        vl_cell cell = vl_stored_get(entry + r->offsets[i], r->forms[i]);
+        if (r->forms[i] == VL_AS_PAIR ? !vl_pair_zero(cell.as.sum) : r->forms[i] == VL_AS_I64 ? cell.as.i != 0 : cell.as.wide != 0)
+            return true;
+    }
+    return false;
+}
+
+/* The entry after `entry` (NULL: the first), or NULL. */
+VL_FUNCTION const uint8_t *vl_record_next(const vl_instance *x, const vl_record *r, const uint8_t *entry) {
+    const vl_arena *a = &x->arena;
+    if (r->layout == VL_PLAIN) return entry ? NULL : vl_record_state(x, r);
+    if (r->layout == VL_POOLED) {
+        const vl_map_pooled *m = vl_record_state(x, r);
+        uint32_t id = entry ? *(const uint32_t *)(const void *)(entry + r->id_at) + 1 : 1;
+        return vl_pool_from(a, &m->pool, id, r->size, r->id_at);
+    }
+    const vl_map_inplace *m = vl_record_state(x, r);
+    const uint8_t *slots = vl_at(a, m->slots), *end = slots + (m->mask + 1) * r->size;
+    for (entry = entry ? entry + r->size : slots; entry < end; entry += r->size)
+        if (vl_entry_lives(r, entry)) return entry;
+    return NULL;
+}
+
+/* Rows of keys and fields. */
+VL_FUNCTION void vl_record_entries(const vl_instance *x, const vl_record *r, vl_cell *row, void *sink, vl_emit emit) {
+    for (const uint8_t *entry = vl_record_next(x, r, NULL); entry; entry = vl_record_next(x, r, entry)) {
+        for (uint32_t i = 0; i < r->keys + r->fields; i++) row[i] = vl_stored_get(entry + r->offsets[i], r->forms[i]);
+        if (r->nulls >= 0)
+            for (uint32_t i = 0; i < r->keys; i++) row[i].null = *(const uint32_t *)(const void *)(entry + r->nulls) >> i & 1;
+        emit(sink, row, 1);
+    }
+}
+
+/* Adds amounts to the fields of one entry; `space` has room for an entry, aligned to 16. */
+VL_FUNCTION void vl_record_add(vl_instance *x, const vl_record *r, const vl_cell *row, uint8_t *space) {
+    uint8_t *entry = vl_record_state(x, r);
+    uint32_t nulls = 0;
+    if (r->layout != VL_PLAIN) {
+        memset(space, 0, r->size);
+        for (uint32_t i = 0; i < r->keys; i++) {
+            if (!row[i].null) vl_stored_put(space + r->offsets[i], r->forms[i], &row[i]);
+            nulls |= (uint32_t)row[i].null << i;
+        }
+        if (r->nulls >= 0) *(uint32_t *)(void *)(space + r->nulls) = nulls;
+        entry = r->touch(x, space);
+    }
+    for (uint32_t i = r->keys; i < r->keys + r->fields; i++)
+        vl_stored_add(entry + r->offsets[i], r->forms[i], &row[i], &x->arena.errors);
+    if (r->layout != VL_PLAIN) r->leave(x, entry);
+}
+
+VL_FUNCTION uint64_t vl_record_count(const vl_instance *x, const vl_record *r) {
+    if (r->layout == VL_PLAIN) return 1;
+    if (r->layout == VL_POOLED) return ((const vl_map_pooled *)vl_record_state(x, r))->pool.live;
+    return ((const vl_map_inplace *)vl_record_state(x, r))->count;
+}
+
+VL_FUNCTION uint64_t vl_record_bytes(const vl_instance *x, const vl_record *r) {
+    if (r->layout == VL_PLAIN) return r->size;
+    if (r->layout == VL_INPLACE) return vl_map_inplace_bytes(vl_record_state(x, r));
+    const vl_map_pooled *m = vl_record_state(x, r);
+    const vl_slice_index *slices = (const vl_slice_index *)(const void *)(m + 1);
+    uint64_t bytes = vl_map_pooled_bytes(m);
+    for (uint32_t i = 0; i < r->slices; i++) bytes += slices[i].account.bytes;
+    return bytes;
+}
+
+VL_FUNCTION void vl_record_keep_strings(vl_instance *x, const vl_record *r) {
+    bool any = false;
+    for (uint32_t i = 0; i < r->keys; i++) any |= r->forms[i] == VL_AS_TEXT;
+    if (!any) return;
+    for (const uint8_t *entry = vl_record_next(x, r, NULL); entry; entry = vl_record_next(x, r, entry))
+        for (uint32_t i = 0; i < r->keys; i++) {
+            uint32_t id = r->forms[i] == VL_AS_TEXT ? *(const uint32_t *)(const void *)(entry + r->offsets[i]) : 0;
+            if (id) vl_string_keep(&x->arena, x->strings, id);
+        }
+}
+
+#endif
