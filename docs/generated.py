@@ -1,0 +1,227 @@
+"""The passages of the documents that come from the code.
+
+A page marks them: what stands between ``<!-- generated: NAME -->`` and ``<!-- end -->`` is what the function
+NAME in ``PASSAGES`` returns. ``python docs/generated.py`` rewrites the pages; a test says when they are out
+of date.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from functools import cache, partial
+from pathlib import Path
+
+import viewlet
+from viewlet.calculus.delta import delta
+from viewlet.calculus.events import TupleEvent
+from viewlet.calculus.simplify import simplify_term
+from viewlet.calculus.text import show_query
+from viewlet.core.names import Names
+from viewlet.core.text import show as show_scalar
+from viewlet.plan.text import show as show_plan
+from viewlet.sql import compile_query
+from viewlet.sql.catalog import Catalog
+from viewlet.sql.parse import CreateTable, parse
+from viewlet.triggers.program import Program, Statement
+from viewlet.triggers.text import show_map, show_statement
+from viewlet.triggers.work import accesses
+from viewlet.workloads import queries, schema
+
+DOCS = Path(__file__).parent
+MARK = re.compile(r"(<!-- generated: ([\w -]+) -->\n).*?(<!-- end -->)", re.DOTALL)
+WIDTH = 110
+
+
+def fenced(language: str, text: str) -> str:
+    """A code block."""
+    return f"```{language}\n{text.rstrip()}\n```"
+
+
+def wrapped(text: str) -> str:
+    """Long products broken before a factor, the rest of them indented below."""
+    return "\n".join(part for line in text.splitlines() for part in _broken(line))
+
+
+def _broken(line: str) -> Iterator[str]:
+    indent = " " * (len(line) - len(line.lstrip()) + 4)
+    first, *factors = _factors(line)
+    for factor in factors:
+        if len(first) + len(" * ") + len(factor) > WIDTH:
+            yield first
+            first = f"{indent}* {factor}"
+        else:
+            first += f" * {factor}"
+    yield first
+
+
+def _factors(line: str) -> list[str]:
+    """A product cut at its own ``*``, not at those inside brackets."""
+    cuts, depth = [0], 0
+    for i, letter in enumerate(line):
+        # "<" and ">" are brackets where they touch what they enclose, and comparisons where they do not
+        depth += letter in "([{" or (letter == "<" and line[i + 1] != " ")
+        depth -= letter in ")]}" or (letter == ">" and line[i - 1] != " ")
+        if depth == 0 and line.startswith(" * ", i):
+            cuts.append(i)
+    return [line[a:b].removeprefix(" * ") for a, b in zip(cuts, [*cuts[1:], None], strict=True)]
+
+
+# TPC-H Q3 on its way through the stages.
+
+Q3 = queries("tpch")["q03"].strip().rstrip(";")
+
+
+@cache
+def tpch() -> Catalog:
+    """The tables of TPC-H."""
+    return Catalog(s.table for s in parse(schema("tpch")) if isinstance(s, CreateTable))
+
+
+@cache
+def q3() -> viewlet.CompiledProgram:
+    """The program of Q3."""
+    return viewlet.compile(Q3, schema("tpch"))
+
+
+def q3_plan() -> str:
+    """The relational algebra."""
+    return fenced("text", wrapped(show_plan(compile_query(Q3, tpch()).plan)))
+
+
+def q3_calculus() -> str:
+    """The sum behind ``revenue``, as calculus."""
+    return fenced("text", wrapped(show_map(q3().maps["result_2"])))
+
+
+def q3_delta(table: str) -> str:
+    """How the revenue changes with one row of a table, before anything is materialized."""
+    target, names, lines = q3().maps["result_2"], Names(), []
+    for term in delta(target.definition, TupleEvent(tpch()[table]), names):
+        done = simplify_term(term, frozenset(), names, keys=target.keys)
+        if done is not None:
+            keys = ", ".join(show_scalar(done.bindings.get(key.name, key)) for key in target.keys)
+            lines.append(f"d result_2[{keys}] = {show_query((done.term,))}")
+    return fenced("text", wrapped("\n".join(lines)))
+
+
+def q3_maps() -> str:
+    """Every map of the program, by what it is over."""
+    return fenced("text", wrapped("\n".join(show_map(definition) for definition in q3().maps.values())))
+
+
+def q3_triggers() -> str:
+    """What one row of each table does."""
+    blocks = (
+        "\n".join([f"on {table}:", *(f"  {show_statement(s)}" for s in trigger.statements)])
+        for table, trigger in q3().triggers.items()
+    )
+    return fenced("text", wrapped("\n\n".join(blocks)))
+
+
+def q3_loops() -> str:
+    """The same, lowered to lookups and loops."""
+    text = q3().source("loops")
+    return fenced("text", wrapped(text[text.index("on customer:") : text.index("view result:")]))
+
+
+# What is incremental: one row per construct, one per packaged query.
+
+SCHEMA = "CREATE TABLE r (a BIGINT, b BIGINT); CREATE TABLE s (a BIGINT, c BIGINT);"
+CONSTRUCTS = {
+    "SUM, COUNT, AVG, VARIANCE": "SELECT a, SUM(b), COUNT(*), AVG(b), VARIANCE(b) FROM r GROUP BY a",
+    "MIN, MAX": "SELECT a, MIN(b), MAX(b) FROM r GROUP BY a",
+    "COUNT(DISTINCT)": "SELECT a, COUNT(DISTINCT b) FROM r GROUP BY a",
+    "DISTINCT": "SELECT DISTINCT a FROM r",
+    "HAVING against a constant": "SELECT a, SUM(b) FROM r GROUP BY a HAVING SUM(b) > 10",
+    "ORDER BY, LIMIT": "SELECT a, SUM(b) AS n FROM r GROUP BY a ORDER BY n DESC LIMIT 3",
+    "join, not aggregated": "SELECT r.a, b, c FROM r JOIN s ON r.a = s.a",
+    "join, aggregated": "SELECT r.a, SUM(b * c) FROM r JOIN s ON r.a = s.a GROUP BY r.a",
+    "join by inequality": "SELECT COUNT(*) FROM r JOIN s ON r.b < s.c",
+    "LEFT JOIN": "SELECT r.a, b, c FROM r LEFT JOIN s ON r.a = s.a",
+    "FULL JOIN": "SELECT r.a, b, c FROM r FULL JOIN s ON r.a = s.a",
+    "EXISTS, IN": "SELECT SUM(b) FROM r WHERE EXISTS (SELECT 1 FROM s WHERE s.a = r.a)",
+    "NOT EXISTS": "SELECT SUM(b) FROM r WHERE NOT EXISTS (SELECT 1 FROM s WHERE s.a = r.a)",
+    "UNION ALL": "SELECT a FROM r UNION ALL SELECT a FROM s",
+    "UNION": "SELECT a FROM r UNION SELECT a FROM s",
+    "INTERSECT": "SELECT a FROM r INTERSECT SELECT a FROM s",
+    "EXCEPT": "SELECT a FROM r EXCEPT SELECT a FROM s",
+    "aggregate correlated by =": "SELECT SUM(b) FROM r WHERE b < (SELECT SUM(c) FROM s WHERE s.a = r.a)",
+    "aggregate correlated by <": "SELECT SUM(b) FROM r WHERE 9 < (SELECT SUM(c) FROM s WHERE s.a < r.a)",
+    "against a total": "SELECT SUM(b) FROM r WHERE b < (SELECT AVG(c) FROM s)",
+    "HAVING against a total": "SELECT a, SUM(b) FROM r GROUP BY a HAVING SUM(b) > (SELECT AVG(b) FROM r)",
+}
+
+
+def work(program: Program, table: str) -> str:
+    """What one changed row of a table costs, in a word or two: the worst of its statements."""
+    trigger = program.triggers.get(table)
+    if trigger is None:
+        return "nothing"
+    if any(_is_loop(statement) for statement in trigger.recomputations):
+        return "**recomputed**"
+    paths = {access.path for statement in trigger.statements for access in accesses(statement.query)}
+    return "scan" if "scan" in paths else "matches" if "slice" in paths else "O(1)"
+
+
+def _is_loop(statement: Statement) -> bool:
+    return any(access.path != "get" for access in accesses(statement.query))
+
+
+def constructs() -> str:
+    """A table of constructs, with the cost of a change of either table."""
+    lines = ["| construct | example | a row of r | a row of s |", "|---|---|---|---|"]
+    for name, query in CONSTRUCTS.items():
+        program = viewlet.compile(query, SCHEMA).program
+        costs = (work(program, table) if table in program.tables else "" for table in ("r", "s"))
+        lines.append(f"| {name} | `{query}` | {' | '.join(costs)} |")
+    return "\n".join(lines)
+
+
+def suite(name: str) -> str:
+    """A table of the queries of a suite, with the cost of a change of each of their tables."""
+    lines = ["| query | maps | cost of one changed row, by table |", "|---|---|---|"]
+    for query, text in queries(name).items():
+        program = viewlet.compile(text, schema(name)).program
+        costs = "; ".join(f"{cost}: {', '.join(tables)}" for cost, tables in _by_cost(program))
+        lines.append(f"| {query} | {len(program.maps)} | {costs} |")
+    return "\n".join(lines)
+
+
+def _by_cost(program: Program) -> Iterator[tuple[str, list[str]]]:
+    for cost in ("O(1)", "matches", "scan", "**recomputed**"):
+        tables = [table for table in program.triggers if work(program, table) == cost]
+        if tables:
+            yield cost, tables
+
+
+PASSAGES: dict[str, Callable[[], str]] = {
+    "q3 sql": lambda: fenced("sql", Q3),
+    "q3 plan": q3_plan,
+    "q3 calculus": q3_calculus,
+    "q3 delta orders": partial(q3_delta, "orders"),
+    "q3 delta lineitem": partial(q3_delta, "lineitem"),
+    "q3 maps": q3_maps,
+    "q3 triggers": q3_triggers,
+    "q3 loops": q3_loops,
+    "constructs": constructs,
+    "finance": partial(suite, "finance"),
+    "nested": partial(suite, "nested"),
+    "tpch": partial(suite, "tpch"),
+}
+
+
+def regenerated(page: str) -> str:
+    """The text of a page with every generated passage as it should be today."""
+    return MARK.sub(lambda found: f"{found[1]}\n{PASSAGES[found[2]]()}\n\n{found[3]}", page)
+
+
+def pages() -> list[Path]:
+    """The pages that have generated passages."""
+    return [page for page in sorted(DOCS.rglob("*.md")) if MARK.search(page.read_text(encoding="utf-8"))]
+
+
+if __name__ == "__main__":
+    for path in pages():
+        path.write_text(regenerated(path.read_text(encoding="utf-8")), encoding="utf-8")
+        print(f"wrote {path}")
