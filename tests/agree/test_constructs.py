@@ -66,7 +66,8 @@ QUERIES = {
     "case": "SELECT SUM(CASE WHEN f THEN d WHEN b > 1 THEN d * 2 ELSE 0 END) t, "
     "SUM(COALESCE(b, a, 7)) u, COUNT(*) FILTER (WHERE f) v FROM r",
     "numbers": "SELECT ROUND(d, 1) r1, FLOOR(d) f1, CEIL(d) c1, ABS(d) a1, -d n1, d % 0.7 m1, SIGN(d) s1, "
-    "CAST(d AS INT) i1, CAST(b AS DOUBLE) x1, GREATEST(r.a, b) g1, LEAST(r.a, c) l1 FROM r, q WHERE r.a = q.a",
+    "CAST(d AS INT) i1, CAST(b AS DOUBLE) x1, GREATEST(r.a, b) g1, LEAST(r.a, c) l1 FROM r, q "
+    "WHERE r.a = q.a",
     "three values": "SELECT a, b FROM r WHERE NOT (a = 1 AND b > 0) OR (f IS NULL AND s IS NOT NULL)",
     "variance": "SELECT a, VAR_POP(x) v, STDDEV(c) w FROM r JOIN q USING (a) GROUP BY a",
 }

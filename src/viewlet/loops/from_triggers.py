@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias
 
 from viewlet.calculus.events import WEIGHT, TupleEvent
 from viewlet.calculus.nodes import Argument
-from viewlet.core.scalar import Call, Const, Scalar, Var, substitute
+from viewlet.core.scalar import Call, Const, Scalar, Var, call, substitute
 from viewlet.core.types import BIGINT
 from viewlet.loops.access import choose_access
 from viewlet.loops.builder import BlockBuilder, Variables
@@ -89,7 +89,7 @@ def _table(program: Program, storage: Storage, table: Table, batches: Batches) -
     for change in changes:
         block = on_change
         for i, constant in change.constants:
-            block = block.when(Call("==", (parameters[i], constant), constant.type))
+            block = block.when(call("==", parameters[i], constant))
         keys = tuple(parameters[i] for i in change.columns)
         block.add(change.record, keys, "n", Product(1, (weight,)))
         block.add(change.record, keys, "a", Product(1, (Call("abs", (weight,), BIGINT),)))
