@@ -104,16 +104,15 @@ def replay_everyhow(
     singles: int,
     check: Check | None = None,
 ) -> None:
-    """Replay a stream in batches of ``size``, its last ``singles`` changes one by one, and all at once.
+    """Replay a stream in batches of ``size`` and its last ``singles`` changes one by one; then otherwise.
 
-    One by one is done twice, from tables that hold the rest of the stream: as batches of one change, and as
-    one batch with a refresh after every row. Every view must have held a value in some state.
+    Otherwise is: all at once; and, by a view that is created before the last changes, these as one batch with
+    a refresh after every row. In the first replay every view must hold a value in some state.
     """
-    bulk, rest = stream.first(len(stream) - singles).whole(), stream.after(len(stream) - singles)
-    found = replay(connect(engine), ddl, views, stream.batches(size), check=check)
-    found += replay(connect(engine), ddl, views, rest.batches(1), before=[bulk], check=check)
-    replay(connect(engine), ddl, views, [rest.whole()], before=[bulk], trigger="tuple", check=check)
+    begin, end = stream.first(len(stream) - singles), stream.after(len(stream) - singles)
+    found = replay(connect(engine), ddl, views, [*begin.batches(size), *end.batches(1)], check=check)
     replay(connect(engine), ddl, views, [stream.whole()], trigger="batch", check=check)
+    replay(connect(engine), ddl, views, [end.whole()], before=[begin.whole()], trigger="tuple", check=check)
     assert all(found[name] for name in views), f"nothing found: {[name for name in views if not found[name]]}"
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import doctest
 from collections import Counter
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -12,6 +14,7 @@ import pyarrow.compute as pc
 import pytest
 from sqlglot import transpile
 
+from oracle import compare, harness, mirror
 from oracle.compare import difference
 from oracle.harness import nullable, replay
 from oracle.mirror import Mirror, question
@@ -163,3 +166,10 @@ def test_nullable_keeps_columns() -> None:
         "CREATE TABLE s (b INT)"
     )
     assert nullable(ddl) == "CREATE TABLE r (a BIGINT, b DECIMAL(15, 2));\nCREATE TABLE s (b INT);"
+
+
+@pytest.mark.parametrize("module", [compare, harness, mirror], ids=lambda module: module.__name__)
+def test_examples(module: ModuleType) -> None:
+    failed, tried = doctest.testmod(module)
+    assert tried
+    assert not failed
