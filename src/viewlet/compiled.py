@@ -52,7 +52,7 @@ class CompiledProgram:
 
     def explain(self) -> str:
         """What keeping the result takes, in words."""
-        return explain(self.program, VIEW)
+        return explain(self.program, VIEW, searches=False)
 
     def source(self, language: str) -> str:
         """The program as text: ``triggers``, ``batch triggers``, ``loops`` or ``c``."""

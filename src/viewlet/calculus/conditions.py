@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from viewlet.calculus.nodes import Cond
-from viewlet.core.scalar import FALSE, TRUE, Call, Scalar, call, conjuncts, nullable
+from viewlet.core.scalar import COMPARISONS, FALSE, TRUE, Call, Scalar, call, conjuncts, is_null, nullable
 from viewlet.core.types import Kind, Type
+
+OPPOSITES = {"=": "<>", "<>": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
 
 
 def condition_factors(condition: Scalar) -> Iterator[Cond]:
@@ -19,12 +21,41 @@ def condition_factors(condition: Scalar) -> Iterator[Cond]:
     >>> [c.scalar.op for c in condition_factors(call("=", Var("a"), Var("b")))]
     ['==', 'not']
     """
-    for part in conjuncts(condition):
+    for part in (piece for whole in conjuncts(condition) for piece in _without_nulls(whole)):
         shared, rest = _split_disjunction(part)
         for conjunct in shared:
             yield from _equality(conjunct)
         if rest != TRUE:
             yield from _equality(rest) if not shared else condition_factors(rest)
+
+
+def _without_nulls(condition: Scalar) -> list[Scalar]:
+    """``a < CASE WHEN c THEN NULL ELSE x END  ->  c is not TRUE AND a < x``: sums over nothing are such."""
+    if not (isinstance(condition, Call) and condition.op in COMPARISONS):
+        return [condition]
+    guards: list[Scalar] = []
+    bare = call(condition.op, *(_bare(arg, guards) for arg in condition.args), type=condition.type)
+    return [*guards, bare] if guards else [condition]
+
+
+def _bare(scalar: Scalar, guards: list[Scalar]) -> Scalar:
+    """The scalar where it is not NULL, and the conditions for that; only strict arithmetic is looked into."""
+    match scalar:
+        case Call("case", (test, nothing, value)) if is_null(nothing):
+            decided = not nullable(test)
+            guards.append(negated(test) if decided else call("not", call("is_true", test)))
+            return _bare(value, guards)
+        case Call("+" | "-" | "*" | "/" | "neg" | "cast", args):
+            return call(scalar.op, *(_bare(arg, guards) for arg in args), type=scalar.type)
+        case _:
+            return scalar
+
+
+def negated(test: Scalar) -> Scalar:
+    """NOT test, with comparisons turned around: ``NOT a = b -> a <> b``; for tests that are never NULL."""
+    if isinstance(test, Call) and test.op in OPPOSITES:
+        return call(OPPOSITES[test.op], *test.args)
+    return call("not", test)
 
 
 def _equality(condition: Scalar) -> Iterator[Cond]:

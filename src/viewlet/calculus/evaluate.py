@@ -34,6 +34,7 @@ from viewlet.calculus.nodes import (
     is_parameter,
 )
 from viewlet.calculus.schedule import schedule
+from viewlet.calculus.search import compile_search
 from viewlet.core import types
 from viewlet.core.functions import compile_scalar
 from viewlet.core.scalar import Const, Scalar, Var, variables
@@ -164,15 +165,21 @@ class Compiler:
                 return self._assign(var, self.scalar(scalar), known, following)
             case Rel() | Delta() | MapRef():
                 return self._atom(factor, known, following)
-            case Lift(var, keys, query):
-                total = self.totals(query, (), _shared(keys, known))
-                kind = var.type
-                return self._assign(var, lambda env: value_of(total(env).get((), 0), kind), known, following)
+            case Lift(var):
+                return self._assign(var, self._lift(factor, known), known, following)
             case Extremum(var, op, of, keys, query):
                 best = extreme(self.totals(query, (of,), _shared(keys, known)), op)
                 return self._assign(var, best, known, following)
             case Exists():
                 return self._exists(factor, known, following)
+
+    def _lift(self, lift: Lift, known: frozenset[str]) -> Callable[[Env], types.Value]:
+        kind = lift.var.type
+        searched = compile_search(self, lift, known)
+        if searched is not None:
+            return lambda env: value_of(searched(env), kind)
+        total = self.totals(lift.query, (), _shared(lift.keys, known))
+        return lambda env: value_of(total(env).get((), 0), kind)
 
     def _condition(self, scalar: Scalar, following: Runner) -> Runner:
         test = self.scalar(scalar)

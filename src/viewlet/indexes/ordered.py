@@ -151,6 +151,10 @@ class OrderedMap:
         """The sum of the records with low <= key <= high; zeros when low > high."""
         return minus(self.through(high), self.before(low)) if low <= high else zero(self.width)
 
+    def where(self, inside: Callable[[Any], bool]) -> Record:
+        """The sum over the keys with ``inside``, which must hold for small keys and fail for large ones."""
+        return self._prefix(inside)
+
     def rank(self, key: Any) -> Number:
         """How many rows (counts, not distinct keys) lie below ``key``."""
         return self.before(key)[0]

@@ -36,7 +36,8 @@ from viewlet.errors import CompileError
 from viewlet.plan import nodes as plan_nodes
 from viewlet.sql.catalog import Catalog, TableKind
 from viewlet.triggers.cost import Estimate, Statistics, estimate
-from viewlet.triggers.explain import explain
+from viewlet.triggers.explain import explain, obstacles
+from viewlet.triggers.isolate import isolate_sums
 from viewlet.triggers.maps import MapRegistry
 from viewlet.triggers.materialize import Depth, Materializer
 from viewlet.triggers.order import order_increments, order_recomputations
@@ -52,9 +53,13 @@ DEPTHS: Mapping[str, Depth] = {"higher_order": "component", "first_order": "tabl
 
 @dataclass(slots=True)
 class Compiler:
-    """Compiles views of one database; maps are shared among all of them, also with views created later."""
+    """Compiles views of one database; maps are shared among all of them, also with views created later.
+
+    ``searches`` says whether the engine keeps ordered indexes, for what is said about a program.
+    """
 
     catalog: Catalog
+    searches: bool = False
     names: Names = field(default_factory=Names)
     statistics: Statistics = field(default_factory=Statistics)
     views: dict[str, View] = field(default_factory=dict)
@@ -119,11 +124,15 @@ class Compiler:
         self._statements = {at: s for at, s in self._statements.items() if at[0] in needed}
         return gone
 
+    def obstacles(self, name: str) -> tuple[str, ...]:
+        """Why a view is not incremental; nothing if it is."""
+        return obstacles(self.program(), name, self.searches)
+
     def explain(self, name: str) -> str:
         """What keeping a view takes, and what the other strategies would."""
         others = alternatives(name, self._queries[name], self.catalog, self.statistics)
         listed = "\n".join(f"    {item}" for item in others)
-        return f"{explain(self.program(), name)}\n\n  strategies by estimated cost:\n{listed}"
+        return f"{explain(self.program(), name, self.searches)}\n\n  strategies by estimated cost:\n{listed}"
 
     def program(self) -> Program:
         """The program for all views added so far."""
@@ -234,6 +243,7 @@ class Compiler:
     def _recompute(self, target: MapDefinition, table: str, strategy: str) -> Statement:
         materializer = self._materializer(table, DEPTHS[strategy])
         query = materializer.query(target.definition, target.keys, frozenset())
+        query = isolate_sums(query, target.keys, self.names)
         settled = Settled(query, self.registry.nullable_columns)
         keys = tuple(settled.variable(key) for key in target.keys)
         return Statement(target.name, keys, ":=", settled.query(query))
@@ -251,7 +261,7 @@ class Compiler:
         statements: list[Statement] = []
         for keys, terms in by_keys.items():
             needed = [key for key in keys if isinstance(key, Var)]
-            query = materializer.query(tuple(terms), needed, frozenset())
+            query = isolate_sums(materializer.query(tuple(terms), needed, frozenset()), needed, self.names)
             if query:
                 settled = Settled(query, self.registry.nullable_columns, event.parameters)
                 own = tuple(settled.variable(k) if isinstance(k, Var) else k for k in keys)

@@ -13,44 +13,46 @@ from viewlet.triggers.program import Program, Statement
 from viewlet.triggers.reach import part_of
 from viewlet.triggers.records import Record, lay_out
 from viewlet.triggers.text import show_statement
-from viewlet.triggers.work import order_of
+from viewlet.triggers.work import is_at_most_logarithmic, order_of
 
 
-def explain(program: Program, view: str) -> str:
-    """The story of one view."""
+def explain(program: Program, view: str, searches: bool) -> str:
+    """The story of one view; ``searches`` tells whether the engine keeps ordered indexes."""
     part = part_of(program, view)
-    return "\n".join(_lines(part, view))
+    return "\n".join(_lines(part, view, searches))
 
 
-def _lines(program: Program, view: str) -> Iterator[str]:
+def _lines(program: Program, view: str, searches: bool) -> Iterator[str]:
     records = lay_out(program.maps.values()).records
-    yield f"view {view}: {_verdict(program)}, {len(records)} record{'s' * (len(records) != 1)}"
+    yield f"view {view}: {_verdict(program, searches)}, {len(records)} record{'s' * (len(records) != 1)}"
     yield ""
     for record in records.values():
         yield f"  {_show_record(record, program)}"
     for table, trigger in program.triggers.items():
         yield ""
         kept = len({statement.target for statement in trigger.statements})
-        yield f"  one change of {table}: {kept} maps, {_total(trigger.statements)}"
+        yield f"  one change of {table}: {kept} maps, {_total(trigger.statements, searches)}"
         for statement in trigger.statements:
             yield f"    {show_statement(statement)}"
-            yield f"      {order_of(statement.query)}"
-    reasons = obstacles(program, view)
+            yield f"      {order_of(statement.query, searches)}"
+    reasons = obstacles(program, view, searches)
     if reasons:
         yield ""
         yield "  not incremental:"
         yield from (f"    {reason}" for reason in reasons)
 
 
-def _verdict(program: Program) -> str:
-    recomputed = [t for t, trigger in program.triggers.items() if _loops_over(trigger.recomputations)]
+def _verdict(program: Program, searches: bool) -> str:
+    recomputed = [
+        table for table, trigger in program.triggers.items() if _scanning(trigger.recomputations, searches)
+    ]
     if not recomputed:
         return "incremental on every change"
     return f"recomputed from its maps on changes of {', '.join(recomputed)}"
 
 
-def _total(statements: tuple[Statement, ...]) -> str:
-    orders = sorted({order_of(statement.query) for statement in statements} - {"O(1)"})
+def _total(statements: tuple[Statement, ...], searches: bool) -> str:
+    orders = sorted({order_of(statement.query, searches) for statement in statements} - {"O(1)"})
     return " + ".join(orders) or "O(1)"
 
 
@@ -61,22 +63,28 @@ def _show_record(record: Record, program: Program) -> str:
     return f"{record.name}[{keys}] {{{fields}}} over {sources}"
 
 
-def _loops_over(statements: tuple[Statement, ...]) -> list[Statement]:
-    return [statement for statement in statements if order_of(statement.query) != "O(1)"]
+def _scanning(statements: tuple[Statement, ...], searches: bool) -> list[Statement]:
+    return [s for s in statements if not is_at_most_logarithmic(s.query, searches)]
 
 
-def obstacles(program: Program, view: str) -> tuple[str, ...]:
+def obstacles(program: Program, view: str, searches: bool) -> tuple[str, ...]:
     """Why a view is not incremental: one reason per table and recomputed map; none if every change is.
 
-    A map that is recomputed from a fixed number of lookups is no obstacle.
+    A map that is recomputed from a fixed number of lookups and searches is no obstacle.
     """
     part = part_of(program, view)
     return tuple(
-        f"{table}: {statement.target} is recomputed in {order_of(statement.query)}, because "
-        f"{_cause(part, statement, table)}"
+        f"{table}: {statement.target} is recomputed in {order_of(statement.query, searches)}, because "
+        f"{_cause(part, statement, table)}{_remedy(statement, searches)}"
         for table, trigger in part.triggers.items()
-        for statement in _loops_over(trigger.recomputations)
+        for statement in _scanning(trigger.recomputations, searches)
     )
+
+
+def _remedy(statement: Statement, searches: bool) -> str:
+    if not searches and is_at_most_logarithmic(statement.query, searches=True):
+        return "; an ordered index with prefix sums makes it logarithmic: backend='reference' has one"
+    return ""
 
 
 def _cause(program: Program, statement: Statement, table: str) -> str:

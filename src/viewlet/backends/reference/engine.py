@@ -14,13 +14,13 @@ from viewlet.calculus.evaluate import Compiler as QueryCompiler
 from viewlet.calculus.evaluate import Env, Key, Number, Tables, evaluate_query
 from viewlet.calculus.events import WEIGHT, TupleEvent
 from viewlet.calculus.nodes import Delta, MapRef, Rel
+from viewlet.calculus.search import PrefixSums
 from viewlet.core.types import Value
 from viewlet.plan.evaluate import consolidate, cut
 from viewlet.plan.nodes import Query
 from viewlet.sql.catalog import Catalog
 from viewlet.triggers.compile import Compiler
 from viewlet.triggers.cost import Statistics
-from viewlet.triggers.explain import obstacles
 from viewlet.triggers.program import MapDefinition, Program, Statement, Trigger, View
 
 Sums = Callable[[Env], dict[Key, Number]]
@@ -30,7 +30,7 @@ class ReferenceEngine:
     """An engine that interprets programs; see :class:`viewlet.backends.base.Engine`."""
 
     def __init__(self) -> None:
-        self._compiler = Compiler(Catalog())
+        self._compiler = Compiler(Catalog(), searches=True)
         self._queries: dict[str, Query] = {}
         self._maps: dict[str, ReferenceMap] = {}
         self._batch = Tables({}, {})
@@ -101,18 +101,24 @@ class ReferenceEngine:
 
     def obstacles(self, name: str) -> tuple[str, ...]:
         """Why the view is not incremental; nothing if it is."""
-        return obstacles(self.program, name)
+        return self._compiler.obstacles(name)
 
     def stats(self) -> list[MapStats]:
         """Records per map; a dict entry is counted as 100 bytes plus 30 per key column."""
+        definitions = self._compiler.registry.maps
         return [
-            MapStats(name, len(m.entries), len(m.entries) * (100 + 30 * len(self.program.maps[name].keys)))
+            MapStats(name, len(m.entries), len(m.entries) * (100 + 30 * len(definitions[name].keys)))
             for name, m in self._maps.items()
         ]
 
     def contents(self, name: str) -> Mapping[Key, Number]:
         """The entries of one map, for tests and the curious."""
         return self._maps[name].entries
+
+    def load(self, name: str, entries: Mapping[Key, Number]) -> None:
+        """Add entries to one map: how a view gets back what it held of streams."""
+        for key, number in entries.items():
+            self._maps[name].add(key, number)
 
     def lookup(
         self, atom: Rel | Delta | MapRef, bound: tuple[int, ...]
@@ -122,6 +128,15 @@ class ReferenceEngine:
             return self._maps[atom.name].lookup(bound, len(atom.keys))
         assert isinstance(atom, Delta), "statements read maps, never tables"
         return lambda values: self._batch.lookup(atom, bound)(values)
+
+    def ordered(self, atom: MapRef, bound: tuple[int, ...]) -> Callable[[Key], PrefixSums | None]:
+        """See :class:`viewlet.calculus.search.SearchStore`."""
+        (position,) = set(range(len(atom.keys))) - set(bound)
+        return self._maps[atom.name].ordered(position)
+
+    def has_negative(self, name: str) -> bool:
+        """See :class:`viewlet.calculus.search.SearchStore`."""
+        return self._maps[name].negatives > 0
 
     def _apply_tuples(
         self, table: str, changes: Sequence[Change], journal: list[tuple[ReferenceMap, Key, Number]]

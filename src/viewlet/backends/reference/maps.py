@@ -5,21 +5,30 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from viewlet.calculus.evaluate import Key, Number
+from viewlet.indexes import OrderedMap
 
 Entries = Iterable[tuple[Key, Number]]
 
 
 class ReferenceMap:
-    """Keys to non-zero numbers. An index on some key positions exists once somebody has looked that way."""
+    """Keys to non-zero numbers. An index on some key positions exists once somebody has looked that way.
+
+    ``negatives`` counts the entries below zero.
+    """
 
     def __init__(self) -> None:
         self.entries: dict[Key, Number] = {}
+        self.negatives = 0
         self._slices: dict[tuple[int, ...], dict[Key, set[Key]]] = {}
+        self._ordered: dict[int, dict[Key, OrderedMap]] = {}
 
     def add(self, key: Key, change: Number) -> None:
         """Add to an entry; an entry at zero disappears."""
         old = self.entries.get(key)
         new = change if old is None else old + change
+        self.negatives += (new < 0) - (old is not None and old < 0)
+        for position, slices in self._ordered.items():
+            self._add_ordered(slices, position, key, bool(new) - (old is not None), change)
         if new:
             self.entries[key] = new
             if old is None:
@@ -54,6 +63,31 @@ class ReferenceMap:
                 index.setdefault(tuple([key[i] for i in bound]), set()).add(key)
         found = index
         return lambda values: [(key, self.entries[key]) for key in found.get(values, ())]
+
+    def ordered(self, position: int) -> Callable[[Key], OrderedMap | None]:
+        """A function from the values of all other keys to the entries in the order of this one.
+
+        NULL has no place in an order: entries with NULL there are left out, as no comparison is true of them.
+        """
+        if position not in self._ordered:
+            slices = self._ordered[position] = {}
+            for key, value in self.entries.items():
+                self._add_ordered(slices, position, key, 1, value)
+        return self._ordered[position].get
+
+    def _add_ordered(
+        self, slices: dict[Key, OrderedMap], position: int, key: Key, count: int, change: Number
+    ) -> None:
+        place = key[position]
+        if place is None:
+            return
+        rest = key[:position] + key[position + 1 :]
+        index = slices.get(rest)
+        if index is None:
+            index = slices[rest] = OrderedMap(2)
+        index.add(place, (count, change))  # type: ignore[arg-type]
+        if not len(index):
+            del slices[rest]
 
     def _get(self, key: Key) -> Entries:
         value = self.entries.get(key)
