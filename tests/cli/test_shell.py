@@ -11,7 +11,7 @@ import pytest
 
 import viewlet
 from viewlet.cli import main
-from viewlet.cli.completion import candidates, history_file
+from viewlet.cli.completion import candidates, history_file, with_readline
 from viewlet.cli.session import Leave, Session
 from viewlet.cli.shell import converse
 from viewlet.cli.statements import split
@@ -104,7 +104,7 @@ def test_a_conversation_survives_errors_and_interrupts(
     session: Session, shown: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     lines = iter(["SELECT nope;", KeyboardInterrupt, "SELECT sum(amount) AS s", "FROM sales;", ".quit"])
-    prompts = []
+    prompts, typed = [], []
 
     def ask(prompt: str) -> str:
         prompts.append(prompt)
@@ -113,9 +113,10 @@ def test_a_conversation_survives_errors_and_interrupts(
             raise line
         return line
 
-    assert converse(session, ask) == 0
+    assert converse(session, ask, typed.append) == 0
     assert "error: " in capsys.readouterr().err
     assert shown == ["s\n----\nNULL"]
+    assert typed == ["SELECT nope;", "SELECT sum(amount) AS s\nFROM sales;", ".quit"]
     assert prompts == ["viewlet> "] * 3 + ["    ...> ", "viewlet> "]
 
 
@@ -123,7 +124,7 @@ def test_the_end_of_input_ends_a_conversation(session: Session) -> None:
     def ask(_: str) -> str:
         raise EOFError
 
-    assert converse(session, ask) == 0
+    assert converse(session, ask, lambda statement: None) == 0
 
 
 def test_scripts_from_standard_input(
@@ -166,6 +167,24 @@ def test_completion_offers_commands_names_and_words(session: Session) -> None:
     assert candidates(session, "SA") == ["sales"]
     assert candidates(session, "MATER") == ["MATERIALIZED"]
     assert candidates(session, "mater") == ["materialized"]
+
+
+def test_readline_gets_completions_and_whole_statements(
+    session: Session, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    readline = pytest.importorskip("readline")
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    readline.clear_history()
+    with with_readline(session) as remember:
+        complete = readline.get_completer()
+        assert [complete("tot", i) for i in range(3)] == ["total", "totals", None]
+        assert complete("sal", 0) == "sales "
+        for line in ("SELECT *", "  FROM sales;"):
+            readline.add_history(line)
+        remember("SELECT *\n  FROM sales;")
+    assert history_file().read_text().splitlines()[-1:] == ["SELECT * FROM sales;"]
+    assert readline.get_current_history_length() == 1
+    readline.clear_history()
 
 
 def test_history_is_kept_where_state_belongs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -38,29 +38,51 @@ def candidates(session: Session, prefix: str) -> list[str]:
     return found + sorted(word for word in words if word.startswith(prefix))
 
 
+def _completion(session: Session, prefix: str, number: int) -> str | None:
+    """The candidate of a number, for readline; the only candidate comes with the blank that follows it."""
+    found = candidates(session, prefix)
+    if number >= len(found):
+        return None
+    return found[number] if len(found) > 1 else f"{found[number]} "
+
+
 def history_file() -> Path:
     """Where the history is kept: ``$XDG_STATE_HOME/viewlet/history`` or the usual place for it."""
     state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
     return Path(state) / "viewlet" / "history"
 
 
+Remember = Callable[[str], None]
+"""Takes a statement that was typed in several lines: history should give it back as one."""
+
+
 @contextmanager
-def with_readline(session: Session) -> Iterator[None]:
+def with_readline(session: Session) -> Iterator[Remember]:
     """Complete while the context lasts, and keep the history; without readline, a plain prompt."""
     try:
         import readline
     except ImportError:
-        yield
+        yield lambda statement: None
         return
+
+    def remember(statement: str) -> None:
+        lines = [line for line in statement.split("\n") if line]
+        length = readline.get_current_history_length()
+        typed = [readline.get_history_item(length - i) for i in reversed(range(len(lines)))]
+        if len(lines) > 1 and typed == lines:
+            for i in range(1, len(lines) + 1):
+                readline.remove_history_item(length - i)
+            readline.add_history(" ".join(map(str.strip, lines)))
+
     readline.set_completer_delims(" \t\n,;()=<>+-*/")
-    readline.set_completer(lambda prefix, i: dict(enumerate(candidates(session, prefix))).get(i))
+    readline.set_completer(lambda prefix, number: _completion(session, prefix, number))
     libedit = "libedit" in (readline.__doc__ or "")
     readline.parse_and_bind("bind ^I rl_complete" if libedit else "tab: complete")
     path = history_file()
     with suppress(OSError):
         readline.read_history_file(path)
     try:
-        yield
+        yield remember
     finally:
         readline.set_completer(None)
         # A history that cannot be written is not worth an error on the way out.

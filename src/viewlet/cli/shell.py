@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from viewlet.cli.completion import with_readline
+from viewlet.cli.completion import Remember, with_readline
 from viewlet.cli.options import add_engine_options, open_database
 from viewlet.cli.outcome import DONE
 from viewlet.cli.session import Leave, Session
@@ -43,8 +43,8 @@ def run(options: argparse.Namespace) -> int:
                 session.run(options.script)
             elif sys.stdin.isatty():
                 print("viewlet shell: statements end with ; and .help lists the commands")
-                with with_readline(session):
-                    return converse(session, input)
+                with with_readline(session) as remember:
+                    return converse(session, input, remember)
             else:
                 run_lines(session, sys.stdin)
         except Leave:
@@ -52,12 +52,14 @@ def run(options: argparse.Namespace) -> int:
     return DONE
 
 
-def converse(session: Session, ask: Callable[[str], str]) -> int:
+def converse(session: Session, ask: Callable[[str], str], remember: Remember) -> int:
     """Ask for statements until told to leave; an error is shown, and the conversation goes on."""
     while True:
         try:
+            text = _asked(ask, session.dialect)
+            remember(text)
             with _reported():
-                session.run(_asked(ask, session.dialect))
+                session.run(text)
         except (Leave, EOFError):
             return DONE
         except KeyboardInterrupt:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from html import escape
 
@@ -14,8 +15,8 @@ def line_plot(title: str, x_label: str, y_label: str, points: Sequence[tuple[flo
     >>> line_plot("rate", "s", "1/s", [(0, 1), (1, 2)]).count("polyline")
     1
     """
-    most_x = max((x for x, _ in points), default=0) or 1
-    most_y = max((y for _, y in points), default=0) or 1
+    most_x = axis_end(max((x for x, _ in points), default=0))
+    most_y = axis_end(max((y for _, y in points), default=0))
     span, rise = WIDTH - LEFT - 20, HEIGHT - TOP - BOTTOM
     placed = " ".join(
         f"{LEFT + span * x / most_x:.1f},{HEIGHT - BOTTOM - rise * y / most_y:.1f}" for x, y in points
@@ -46,6 +47,20 @@ def bar_plot(title: str, bars: Mapping[str, float], unit: str) -> str:
         body.append(f'<rect class="bar" x="200" y="{y}" width="{max(length, 1):.1f}" height="20"/>')
         body.append(_text(206 + length, y + 15, f"{number(value)} {unit}"))
     return _svg(title, TOP + 16 + 30 * len(bars), body)
+
+
+def axis_end(most: float) -> float:
+    """A round number, not much above the largest value, whose quarters are round too.
+
+    >>> axis_end(3020), axis_end(0.00152), axis_end(0)
+    (3200.0, 0.0016, 1.0)
+    """
+    if most <= 0:
+        return 1.0
+    unit = 10.0 ** math.floor(math.log10(most))
+    return float(
+        f"{next(step for step in (1, 1.2, 1.6, 2, 2.4, 3.2, 4, 6, 8, 10) if step * unit >= most) * unit:.6g}"
+    )
 
 
 def number(value: float) -> str:

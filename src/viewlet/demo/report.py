@@ -23,6 +23,7 @@ STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; }
 table { border-collapse: collapse; margin: .5rem 0 1rem; } th, td { padding: .15rem .7rem; text-align: left; }
 th { border-bottom: 1px solid var(--faint); } td.n { text-align: right; font-variant-numeric: tabular-nums; }
+.wide { overflow-x: auto; }
 pre { overflow-x: auto; padding: .7rem; background: var(--faint); border-radius: .3rem; font-size: 13px; }
 svg { width: 100%; max-width: 40rem; display: block; margin: 1rem 0; }
 svg text { font: 12px system-ui, sans-serif; fill: currentColor; } svg .title { font-weight: 600; }
@@ -125,7 +126,7 @@ def _table(view: Contents) -> str:
     rows = "".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in view.rows[:ROWS])
     more = len(view.rows) - ROWS
     rest = f"<p>and {more} more rows</p>" if more > 0 else ""
-    return f"<table><tr>{head}</tr>{rows}</table>{rest}"
+    return f"<div class=wide><table><tr>{head}</tr>{rows}</table></div>{rest}"
 
 
 def _cell(value: Any) -> str:
