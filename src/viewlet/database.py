@@ -1,17 +1,18 @@
 """A database in this process: tables, views, and the atomic step from one version to the next.
 
 A batch is read and checked whole (``changes.py``, ``kept.py``), then run through the engines (``views.py``),
-then taken over by the tables: if anything fails before that, the batch leaves no trace. Subscribers are told
-after the commit (``subscriptions.py``).
+then written to the journal (``storage/``), then taken over by the tables: if anything fails before that, the
+batch leaves no trace. Subscribers are told after the commit (``subscriptions.py``).
 """
 
 from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, assert_never
 
 import pyarrow as pa
@@ -24,7 +25,7 @@ from viewlet.changes import Batch, Data, read_changes, read_deletes, read_insert
 from viewlet.core.functions import evaluate
 from viewlet.core.scalar import Const, call
 from viewlet.core.types import Column, Schema
-from viewlet.errors import BackendError, CatalogError, DataError
+from viewlet.errors import BackendError, CatalogError, DataError, StorageError
 from viewlet.handles import TableHandle, View
 from viewlet.kept import KeptRows, OnConflict
 from viewlet.plan.evaluate import evaluate_query, ordered_rows, sorted_rows
@@ -32,9 +33,14 @@ from viewlet.plan.nodes import Query
 from viewlet.plan.scope import tables_of
 from viewlet.sql import compile_query, parse
 from viewlet.sql.catalog import Catalog, Table, TableKind
+from viewlet.storage import Durability, Journal, Progress, Unlogged, open_into
+from viewlet.storage.checkpoint import Snapshot, ViewState
+from viewlet.storage.definitions import Definition
+from viewlet.storage.encode import Commit
+from viewlet.storage.limit import MemoryLimit
 from viewlet.subscriptions import Subscription, Subscriptions
 from viewlet.values import to_arrow, to_python
-from viewlet.views import MaintainedView, Views
+from viewlet.views import Views
 
 _CONFLICT_RULES: Mapping[parse.OnConflict, OnConflict] = {
     parse.OnConflict.ERROR: "error",
@@ -65,9 +71,23 @@ class Stats:
 
 
 def connect(
-    target: object = None, *, backend: Backend = "auto", strategy: Strategy = "auto", dialect: str = "spark"
+    target: object = None,
+    *,
+    backend: Backend = "auto",
+    strategy: Strategy = "auto",
+    dialect: str = "spark",
+    durability: Durability | None = None,
+    memory_limit: int | str | None = None,
+    checkpoint_bytes: int = 64 << 20,
+    progress: Progress | None = None,
 ) -> Database:
-    """A new database: in this process and in memory.
+    """A database in this process: in memory, or in the file at a path.
+
+    ``durability`` says what an acknowledged batch survives: ``"full"`` (the default) a power failure,
+    ``"batch"`` and ``"off"`` the death of this process; after a power failure ``"batch"`` may lack the last
+    batches and ``"off"`` may be lost. A checkpoint is written after each ``checkpoint_bytes`` of log.
+    ``progress`` is called with the records read and to read while a file is opened. ``memory_limit`` is in
+    bytes, or a text such as ``"2GB"``.
 
     >>> db = connect()
     >>> db.execute("CREATE TABLE bids (price BIGINT, volume BIGINT)")
@@ -77,11 +97,20 @@ def connect(
     >>> db.view("total").value
     250
     """
-    if target is None:
-        return Database(backend=backend, strategy=strategy, dialect=dialect)
-    if isinstance(target, (str, os.PathLike)):
-        raise BackendError(f"durable databases are not available yet: cannot open {os.fspath(target)!r}")
-    raise BackendError(f"cannot connect to {type(target).__name__}: databases on Spark are not available yet")
+    if target is not None and not isinstance(target, (str, os.PathLike)):
+        raise BackendError(
+            f"cannot connect to {type(target).__name__}: databases on Spark are not available yet"
+        )
+    database = Database(backend=backend, strategy=strategy, dialect=dialect)
+    if target is not None:
+        path = Path(os.fspath(target))
+        database.attach(open_into(database, path, durability or "full", checkpoint_bytes, progress))
+    elif durability is not None:
+        raise StorageError(
+            f"durability={durability!r} needs a path to write to: connect('name.viewlet', ...)"
+        )
+    database.memory_limit = None if memory_limit is None else MemoryLimit.of(memory_limit)
+    return database
 
 
 class Database:
@@ -89,14 +118,18 @@ class Database:
 
     def __init__(self, *, backend: Backend, strategy: Strategy, dialect: str) -> None:
         self.catalog = Catalog()
-        self._dialect = dialect
+        self.dialect = dialect
         self._views = Views(backend, strategy)
         self._kept: dict[str, KeptRows] = {}
         self._conflict_rules: dict[str, OnConflict] = {}
         self._subscriptions = Subscriptions()
+        self._journal: Journal = Unlogged()
+        self.memory_limit: MemoryLimit | None = None
         self._version = 0
         self._lock = threading.RLock()
         self._closed = False
+        self._torn = False
+        self._process = os.getpid()
 
     # Statements.
 
@@ -108,7 +141,7 @@ class Database:
         """
         with self._open():
             result = None
-            for statement in parse.parse(text, self._dialect):
+            for statement in parse.parse(text, self.dialect):
                 result = self._execute(statement)
             return result
 
@@ -124,9 +157,9 @@ class Database:
                 self._view_name(name)  # always fresh; only the name can be wrong
                 return None
             case parse.Explain(target):
-                return self.explain(target if isinstance(target, str) else target.sql(self._dialect))
+                return self.explain(target if isinstance(target, str) else target.sql(self.dialect))
             case parse.Select(query):
-                return adhoc.run(query, self._dialect, self._readable)
+                return adhoc.run(query, self.dialect, self._readable)
             case parse.Insert():
                 return self._insert_literals(statement)
             case parse.Delete():
@@ -140,6 +173,7 @@ class Database:
             if not statement.if_not_exists:
                 raise CatalogError(f"{self.catalog[table.name].kind.value} {table.name!r} exists already")
             return
+        self._journal.define(statement, self._version)
         self.catalog = self.catalog.with_table(table)
         self._conflict_rules[table.name] = _CONFLICT_RULES[statement.on_conflict]
         if table.kind is not TableKind.STREAM:
@@ -153,29 +187,46 @@ class Database:
             if not statement.or_replace or self.catalog[name].kind is not TableKind.VIEW:
                 raise CatalogError(f"{self.catalog[name].kind.value} {name!r} exists already")
             self._refuse_if_read(name)
-        query = compile_query(statement.query, self.catalog, self._dialect)
+        query = compile_query(statement.query, self.catalog, self.dialect)
         if name in tables_of(query.plan):
             raise CatalogError(f"view {name!r} cannot read itself")
         ordered_rows(query, {})  # refuses an ORDER BY that the result cannot follow
-        replaced = self._forget(name) if name in self._views else None
+        replaced = self._views.state(name) if name in self._views else None
+        if replaced is not None:
+            self._forget(name)
         try:
             self._start(statement, query)
+            self._journal.define(statement, self._version)
         except BaseException:
+            if name in self._views:
+                self._forget(name)
             if replaced is not None:
-                self._start(replaced.statement, replaced.query)
+                self.restore_view(replaced)
+                self._views.separate(self.catalog)
             raise
         if replaced is not None:
             self._subscriptions.close(name)
 
     def _start(self, statement: parse.CreateView, query: Query) -> None:
-        contents = {table: self._bag(table) for table in tables_of(query.plan)}
-        self._views.create(statement, query, self.catalog, contents)
-        columns = tuple(Column(column, var.type, var.nullable) for column, var in query.columns)
-        self.catalog = self.catalog.with_table(Table(statement.name, columns, TableKind.VIEW))
+        before = self._stored_bytes()
+        self._views.create(statement, query, self.catalog, self._contents(query), self._version)
+        try:
+            self._refuse_over_limit(before)
+        except BaseException:
+            self._views.drop(statement.name)
+            raise
+        self._list_view(statement.name, query)
 
-    def _forget(self, view: str) -> MaintainedView:
+    def _contents(self, query: Query) -> dict[str, Bag]:
+        return {table: self._bag(table) for table in tables_of(query.plan)}
+
+    def _list_view(self, name: str, query: Query) -> None:
+        columns = tuple(Column(column, var.type, var.nullable) for column, var in query.columns)
+        self.catalog = self.catalog.with_table(Table(name, columns, TableKind.VIEW))
+
+    def _forget(self, view: str) -> None:
         self.catalog = self.catalog.without(view)
-        return self._views.drop(view)
+        self._views.drop(view)
 
     def _drop(self, statement: parse.Drop) -> None:
         name = statement.name
@@ -185,6 +236,7 @@ class Database:
         if table.kind is not statement.kind:
             raise CatalogError(f"{name!r} is a {table.kind.value}: use DROP {table.kind.value} {name}")
         self._refuse_if_read(name)
+        self._journal.define(statement, self._version)
         if table.kind is TableKind.VIEW:
             self._forget(name)
             self._subscriptions.close(name)
@@ -219,7 +271,7 @@ class Database:
     def _values(self, literals: Sequence[exp.Expr], columns: Schema) -> Row:
         """Expressions without columns, cast to the types of the columns that they are for."""
         named = [exp.alias_(literal, column.name) for literal, column in zip(literals, columns, strict=True)]
-        query = compile_query(exp.select(*named), self.catalog, self._dialect)
+        query = compile_query(exp.select(*named), self.catalog, self.dialect)
         (row,) = evaluate_query(query, {}, self.catalog)
         kinds = [var.type for _, var in query.columns]
         return tuple(
@@ -232,7 +284,7 @@ class Database:
         select = exp.select("*").from_(table.name)
         if statement.where is not None:
             select = select.where(statement.where)
-        query = compile_query(select, self.catalog, self._dialect)
+        query = compile_query(select, self.catalog, self.dialect)
         rows = evaluate_query(query, {table.name: self._bag(table.name)}, self.catalog)
         return self._commit({table.name: [Change(row, -n) for row, n in rows.items()]}, "auto")
 
@@ -262,13 +314,19 @@ class Database:
             target = self._changeable(table)
             return self._commit({target.name: self._net(target, read_deletes(target, data), "error")}, "auto")
 
-    def apply(self, batch: Mapping[str, Data], *, trigger: Granularity = "auto") -> int:
+    def apply(
+        self, batch: Mapping[str, Data], *, trigger: Granularity = "auto", token: str | None = None
+    ) -> int:
         """Apply changes of several tables as one commit and return its version.
 
         The changes of a table carry ``_weight`` or ``_change_type``, or are inserts. ``trigger`` is
-        ``"tuple"`` for a full refresh after every row, ``"batch"`` for one per batch, or ``"auto"``.
+        ``"tuple"`` for a full refresh after every row, ``"batch"`` for one per batch, or ``"auto"``. A batch
+        whose ``token`` has come before is not applied again: the version that it made then is returned, so a
+        producer that does not know whether its batch arrived sends it again.
         """
         with self._open():
+            if token is not None and (known := self._journal.version_of(token)) is not None:
+                return known
             if trigger not in ("auto", "tuple", "batch"):
                 raise DataError(f"trigger={trigger!r}: use 'auto', 'tuple' or 'batch'")
             changes: dict[str, list[Change]] = {}
@@ -278,7 +336,7 @@ class Database:
                     raise DataError(f"table {table.name!r} occurs twice in the batch")
                 rule = self._conflict_rules[table.name]
                 changes[table.name] = self._net(table, read_changes(table, data), rule)
-            return self._commit(changes, trigger)
+            return self._commit(changes, trigger, token)
 
     def change_row(self, table: str, values: Sequence[Any], weight: int) -> int:
         """Insert or delete one row given in column order: what a table handle's lane uses."""
@@ -304,17 +362,40 @@ class Database:
             raise DataError(f"stream {table.name!r} keeps no rows: a deletion must give all columns")
         return batch.changes
 
-    def _commit(self, changes: Mapping[str, list[Change]], trigger: Granularity) -> int:
-        effects = self._views.maintain(changes, trigger, self._subscriptions.watched())
+    def _commit(
+        self, changes: Mapping[str, Sequence[Change]], trigger: Granularity, token: str | None = None
+    ) -> int:
+        commit = Commit(self._version + 1, changes, token)
+        before = self._stored_bytes()
+        with self._views.maintain(changes, trigger, self._subscriptions.watched()) as effects:
+            self._refuse_over_limit(before, changes)
+            self._journal.commit(commit, self.catalog)
+        self._torn = True  # until the tables have followed the journal, nobody may look
         for name, part in changes.items():
             if name in self._kept:
                 self._kept[name].commit(part)
-        self._version += 1
-        committed = self._version
+        self._version = commit.version
+        self._torn = False
+        self._journal.checkpoint_if_due()
         for name, effect in effects.items():
-            self._subscriptions.announce(name, effect, self.catalog[name].columns, committed)
+            self._subscriptions.announce(name, effect, self.catalog[name].columns, commit.version)
         self._subscriptions.deliver()
-        return committed
+        return commit.version
+
+    # Memory.
+
+    def _sizes(self) -> list[MapStats]:
+        return [*(kept.stats() for kept in self._kept.values()), *self._views.stats()]
+
+    def _stored_bytes(self) -> int:
+        """What tables and maps take now; not counted unless there is a limit."""
+        return 0 if self.memory_limit is None else sum(size.bytes for size in self._sizes())
+
+    def _refuse_over_limit(self, before: int, changes: Mapping[str, Sequence[Change]] | None = None) -> None:
+        if self.memory_limit is not None:
+            coming = {name: part for name, part in (changes or {}).items() if name in self._kept}
+            growth = sum(self._kept[name].growth(part) for name, part in coming.items())
+            self.memory_limit.check(self._sizes(), growth, before)
 
     def subscribe(
         self, view: str, callback: Callable[[pa.Table], object], *, snapshot: bool, weights: bool
@@ -347,24 +428,24 @@ class Database:
     def sql(self, text: str) -> pa.Table:
         """The result of an ad-hoc query over tables and views, as an Arrow table."""
         with self._open():
-            return adhoc.run(parse.parse_query(text, self._dialect), self._dialect, self._readable)
+            return adhoc.run(parse.parse_query(text, self.dialect), self.dialect, self._readable)
 
     def ordered(self, name: str) -> tuple[list[Row], Schema]:
         """The present rows of a table or view in order, as physical values, with their columns."""
         with self._open():
-            table, bag = self.catalog[name], self._bag(name)
+            table, bag = self.catalog[name], dict(self._bag(name))
             if table.kind is TableKind.STREAM:
                 raise CatalogError(f"stream {name!r} keeps no rows: make it a TABLE, or read a view of it")
-            if table.kind is TableKind.VIEW:
-                return ordered_rows(self._views[table.name].query, bag), table.columns
-            return sorted_rows(bag), table.columns
+            query = self._views[table.name].query if table.kind is TableKind.VIEW else None
+        # The copy is ours: sorting it holds nobody up.
+        return sorted_rows(bag) if query is None else ordered_rows(query, bag), table.columns
 
     def explain(self, target: str) -> str:
         """How a view is kept fresh, by its name; or how a query would be, by its text."""
         with self._open():
             if target.strip() in self.catalog:
                 return self._views.explain(self._view_name(target.strip()))
-            return self._views.explain_query(compile_query(target, self.catalog, self._dialect), self.catalog)
+            return self._views.explain_query(compile_query(target, self.catalog, self.dialect), self.catalog)
 
     def stats(self) -> Stats:
         """Rows per table and view, records and bytes per map, refreshes, time."""
@@ -394,7 +475,78 @@ class Database:
     def _readable(self, name: str) -> pa.Table:
         return to_arrow(*self.ordered(name))
 
+    # What storage asks: to write a database down, and to make it again.
+
+    def snapshot(self) -> Snapshot:
+        """A copy of everything that a checkpoint holds, as of the last commit."""
+        with self._open():
+            tables = [table for table in self.catalog.values() if table.kind is not TableKind.VIEW]
+            return Snapshot(
+                tuple((self._definition(table), dict(self._bag(table.name))) for table in tables),
+                tuple(self._views.state(name) for name in self._views),
+            )
+
+    def _definition(self, table: Table) -> parse.CreateTable:
+        rule = self._conflict_rules[table.name]
+        words = {rule: word for word, rule in _CONFLICT_RULES.items()}
+        return parse.CreateTable(table, on_conflict=words[rule])
+
+    def define(self, definition: Definition) -> None:
+        """Run a definition that was in the journal."""
+        with self._open():
+            self._execute(definition)
+
+    def replay(self, commit: Commit) -> None:
+        """Run a commit that was in the journal: its changes are net, and were allowed."""
+        with self._open():
+            made = self._commit(commit.changes, "auto")
+            if made != commit.version:
+                raise StorageError(f"commit {commit.version} follows on {made - 1}: the log has a gap")
+
+    def restore_rows(self, table: str, rows: Iterable[tuple[Row, int]]) -> None:
+        """Give a table rows that it kept."""
+        with self._open():
+            self._kept[table].load(rows)
+
+    def restore_view(self, state: ViewState) -> None:
+        """Create a view again with what it held of streams."""
+        with self._open():
+            statement = state.statement
+            query = compile_query(statement.query, self.catalog, self.dialect)
+            if not self._views.resume(state, query, self.catalog, self._contents(query)):
+                streams = ", ".join(
+                    t for t in tables_of(query.plan) if self.catalog[t].kind is TableKind.STREAM
+                )
+                raise StorageError(
+                    f"view {statement.name!r} was kept by a program that this version and backend do not "
+                    f"make, and what it holds of {streams} is nowhere else: open the file with those "
+                    "that wrote it"
+                )
+            self._list_view(statement.name, query)
+
+    def restore_version(self, version: int) -> None:
+        """Go on from a version. Views that come from now on have seen nothing of the streams."""
+        with self._open():
+            self._version = version
+            self._views.separate(self.catalog)
+
+    def attach(self, journal: Journal) -> None:
+        """Write to a journal from now on."""
+        with self._open():
+            self._journal = journal
+
     # Life.
+
+    def checkpoint(self) -> None:
+        """Write a checkpoint of a durable database and drop the log behind it; commits go on meanwhile."""
+        with self._open():
+            writer = self._journal.checkpoint()
+        writer.wait()
+
+    def compact(self) -> None:
+        """Write a checkpoint and give the space that nothing uses back to the file system."""
+        self.checkpoint()
+        self._journal.shrink()
 
     @property
     def version(self) -> int:
@@ -402,18 +554,31 @@ class Database:
         return self._version
 
     def close(self) -> None:
-        """Give up the data; every later call is refused."""
+        """Give up the data; every later call is refused. What is in a file stays there."""
+        self._refuse_in_child()
         with self._lock:
             if not self._closed:
                 self._closed = True
+                self._journal.close()
                 del self._kept, self._views, self._subscriptions
 
     @contextmanager
     def _open(self) -> Iterator[None]:
+        self._refuse_in_child()
         with self._lock:
             if self._closed:
                 raise BackendError("the database is closed")
+            if self._torn:
+                raise BackendError("a commit was interrupted half way: close the database and connect again")
             yield
+
+    def _refuse_in_child(self) -> None:
+        """Before any lock: in a forked child it may be held by a thread that is not there."""
+        if os.getpid() != self._process:
+            raise BackendError(
+                f"the database belongs to process {self._process}, this is {os.getpid()}: "
+                "a forked process must connect by itself"
+            )
 
     def __enter__(self) -> Database:
         return self

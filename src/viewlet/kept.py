@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Literal, NoReturn, TypeAlias
 
-from viewlet.backends.base import Bag, Change, Row
+from viewlet.backends.base import Bag, Change, MapStats, Row
 from viewlet.changes import Batch
 from viewlet.core.casts import show
 from viewlet.core.types import Column
@@ -60,6 +60,26 @@ class KeptRows:
                     self._by_key[self._key(change.row)] = change.row
                 else:
                     del self._by_key[self._key(change.row)]
+
+    def load(self, rows: Iterable[tuple[Row, int]]) -> None:
+        """Take over rows that were kept before."""
+        loaded = dict(rows)
+        self.bag |= loaded
+        if self._slots:
+            self._by_key |= {self._key(row): row for row in loaded}
+
+    def stats(self) -> MapStats:
+        """Distinct rows, and their bytes: 100 for a dict entry plus 60 per column."""
+        return MapStats(f"table {self.table.name}", len(self.bag), len(self.bag) * self._row_bytes)
+
+    def growth(self, changes: Iterable[Change]) -> int:
+        """The bytes that changes would add at most."""
+        appearing = sum(change.weight > 0 and change.row not in self.bag for change in changes)
+        return appearing * self._row_bytes
+
+    @property
+    def _row_bytes(self) -> int:
+        return 100 + 60 * len(self.table.columns)
 
     def _key(self, row: Row) -> Row:
         return tuple([row[slot] for slot in self._slots])

@@ -2,14 +2,16 @@
 
 Views may read views: the change of a view that others read is applied to them as the change of a table, in
 the order of creation, which is an order of dependency. A batch goes through all engines or through none: if
-one refuses, those before it are led back by the negated changes.
+one refuses, or if the batch cannot be written down, those before are led back by the negated changes.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import get_args
 
 from viewlet.backends import Backend, engine_for, obstacles
 from viewlet.backends.base import Bag, Change, Engine, Granularity, MapStats, Row, Strategy
@@ -17,18 +19,23 @@ from viewlet.errors import CompileError
 from viewlet.plan.evaluate import consolidate
 from viewlet.plan.nodes import Query
 from viewlet.plan.scope import tables_of
-from viewlet.sql.catalog import Catalog
+from viewlet.sql.catalog import Catalog, TableKind
 from viewlet.sql.parse import CreateView, Refresh
+from viewlet.storage.checkpoint import ViewState
+from viewlet.storage.streams import labels_of, load_state, state_of
+
+STRATEGIES: tuple[Strategy, ...] = get_args(Strategy)
 
 
 @dataclass(slots=True)
 class MaintainedView:
-    """A view, what it reads, and the engine that keeps it."""
+    """A view, what it reads, the engine that keeps it, and the version at which it was created."""
 
     statement: CreateView
     query: Query
     engine: Engine
     reads: frozenset[str]
+    birth: int
     refreshes: int = 0
 
     @property
@@ -60,13 +67,21 @@ class Views(Mapping[str, MaintainedView]):
         return [view.name for view in self._views.values() if name in view.reads]
 
     def create(
-        self, statement: CreateView, query: Query, catalog: Catalog, contents: Mapping[str, Bag]
+        self, statement: CreateView, query: Query, catalog: Catalog, contents: Mapping[str, Bag], birth: int
     ) -> None:
         """Backfill a view from the present rows, and from now on keep it fresh."""
-        strategy: Strategy = "reevaluate" if statement.refresh is Refresh.FULL else self._strategy
-        if strategy not in self._engines:
-            self._engines[strategy] = engine_for(self._backend, strategy)
-        engine = self._engines[strategy]
+        self._create(statement, query, catalog, contents, birth, self._strategy)
+
+    def _create(
+        self,
+        statement: CreateView,
+        query: Query,
+        catalog: Catalog,
+        contents: Mapping[str, Bag],
+        birth: int,
+        strategy: Strategy,
+    ) -> None:
+        engine = self._engine(statement)
         engine.create(statement.name, query, catalog, contents, strategy)
         try:
             engine.output(statement.name)  # a view that cannot be read is refused now, not when it is read
@@ -75,7 +90,43 @@ class Views(Mapping[str, MaintainedView]):
         except BaseException:
             engine.drop(statement.name)
             raise
-        self._views[statement.name] = MaintainedView(statement, query, engine, tables_of(query.plan))
+        self._views[statement.name] = MaintainedView(statement, query, engine, tables_of(query.plan), birth)
+
+    def _engine(self, statement: CreateView) -> Engine:
+        strategy: Strategy = "reevaluate" if statement.refresh is Refresh.FULL else self._strategy
+        if strategy not in self._engines:
+            self._engines[strategy] = engine_for(self._backend, strategy)
+        return self._engines[strategy]
+
+    def resume(self, state: ViewState, query: Query, catalog: Catalog, contents: Mapping[str, Bag]) -> bool:
+        """Create a view again with what it held of streams; false if no strategy makes the same maps.
+
+        The strategy is not written down: it is the one whose maps are those that were. Maps over streams are
+        shared only by views of the same birth, which have seen the same.
+        """
+        name = state.statement.name
+        last = next(reversed(self._views.values()), None)
+        if last is not None and last.birth != state.birth:
+            self.separate(catalog)
+        for strategy in dict.fromkeys([self._strategy, *STRATEGIES]):
+            self._create(state.statement, query, catalog, contents, state.birth, strategy)
+            engine = self._views[name].engine
+            if not state.streams or labels_of(engine, name) == state.streams.keys():
+                load_state(engine, name, state.streams)
+                return True
+            self.drop(name)
+        return False
+
+    def separate(self, catalog: Catalog) -> None:
+        """Let views that come from now on share no map over a stream with those before."""
+        for view in self._views.values():
+            for stream in (name for name in view.reads if catalog[name].kind is TableKind.STREAM):
+                view.engine.apply(stream, [], "batch", frozenset())
+
+    def state(self, name: str) -> ViewState:
+        """A view with what it holds of streams, copied."""
+        view = self._views[name]
+        return ViewState(view.statement, view.birth, state_of(view.engine, name))
 
     def drop(self, name: str) -> MaintainedView:
         """Stop keeping a view."""
@@ -104,10 +155,14 @@ class Views(Mapping[str, MaintainedView]):
         """Every map of every engine."""
         return [stats for engine in self._engines.values() for stats in engine.stats()]
 
+    @contextmanager
     def maintain(
-        self, changes: Mapping[str, list[Change]], trigger: Granularity, watched: frozenset[str]
-    ) -> dict[str, Bag]:
-        """Run changes of tables through the engines, all or nothing; the own changes of watched views."""
+        self, changes: Mapping[str, Sequence[Change]], trigger: Granularity, watched: frozenset[str]
+    ) -> Iterator[dict[str, Bag]]:
+        """Run changes of tables through the engines; gives the own changes of watched views.
+
+        All or nothing: if the body of the ``with`` raises, the engines are led back too.
+        """
         run = _Run(self._views, trigger, watched | {name for name in self._views if self.readers(name)})
         began = time.perf_counter()
         try:
@@ -115,14 +170,13 @@ class Views(Mapping[str, MaintainedView]):
                 run.propagate(table, part)
             for name in self._views:
                 run.propagate(name, [Change(row, weight) for row, weight in run.effect(name).items()])
+            self.seconds += time.perf_counter() - began
+            yield {name: run.effect(name) for name in watched}
         except BaseException:
             run.undo()
             raise
-        finally:
-            self.seconds += time.perf_counter() - began
         for view in run.refreshed.values():
             view.refreshes += 1
-        return {name: run.effect(name) for name in watched}
 
 
 class _Run:
@@ -133,14 +187,14 @@ class _Run:
     ) -> None:
         self._views, self._trigger, self._watched = views, trigger, watched
         self._effects: dict[str, list[tuple[Row, int]]] = {}
-        self._done: list[tuple[Engine, str, list[Change]]] = []
+        self._done: list[tuple[Engine, str, Sequence[Change]]] = []
         self.refreshed: dict[str, MaintainedView] = {}
 
     def effect(self, view: str) -> Bag:
         """What the batch has changed in a watched view so far."""
         return consolidate(self._effects.get(view, ()))
 
-    def propagate(self, name: str, changes: list[Change]) -> None:
+    def propagate(self, name: str, changes: Sequence[Change]) -> None:
         """Give the changes of one table or view to every engine with a view that reads it."""
         if not changes:
             return

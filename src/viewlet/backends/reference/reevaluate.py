@@ -14,7 +14,7 @@ from viewlet.backends.base import Bag, Change, Granularity, MapStats, Strategy
 from viewlet.plan.evaluate import consolidate, evaluate_query
 from viewlet.plan.nodes import Query
 from viewlet.plan.scope import tables_of
-from viewlet.sql.catalog import Catalog
+from viewlet.sql.catalog import Catalog, TableKind
 
 
 @dataclass(slots=True)
@@ -92,6 +92,18 @@ class Reevaluate:
     def stats(self) -> list[MapStats]:
         """The kept rows of each view's tables, and its result."""
         return [MapStats(label, len(bag), _bytes(bag)) for label, bag in self._bags()]
+
+    def stream_rows(self, name: str) -> Mapping[str, Bag]:
+        """The rows of streams that a view has seen: nobody else keeps them."""
+        view = self._views[name]
+        kinds = {table: view.catalog[table].kind for table in view.contents}
+        return {table: view.contents[table] for table, kind in kinds.items() if kind is TableKind.STREAM}
+
+    def load_stream_rows(self, name: str, rows: Mapping[str, Bag]) -> None:
+        """Give a view the rows of streams that it had seen."""
+        view = self._views[name]
+        contents = {**view.contents, **{table: dict(bag) for table, bag in rows.items()}}
+        view.contents, view.result = contents, evaluate_query(view.query, contents, view.catalog)
 
     def _bags(self) -> Iterator[tuple[str, Bag]]:
         for name, view in self._views.items():

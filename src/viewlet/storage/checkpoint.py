@@ -1,0 +1,67 @@
+"""A checkpoint: every table with its rows, every view with what it holds of streams, at one step of the log.
+
+Views over tables alone hold nothing here: they are made again from the rows, by whatever compiler is there.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from viewlet.backends.base import Bag
+from viewlet.sql.parse import CreateTable, CreateView
+from viewlet.storage.container import Container, Head, Part
+from viewlet.storage.definitions import encode_definition
+from viewlet.storage.encode import ROWS_PER_BLOCK, blocks, encode_entries, encode_rows
+from viewlet.storage.streams import StreamState
+
+
+@dataclass(frozen=True, slots=True)
+class ViewState:
+    """A view, the version at which it was created, and what it holds of streams."""
+
+    statement: CreateView
+    birth: int
+    streams: StreamState
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """A copy of a database between two commits; views in the order of their creation."""
+
+    tables: tuple[tuple[CreateTable, Bag], ...]
+    views: tuple[ViewState, ...]
+
+
+def write_checkpoint(container: Container, snapshot: Snapshot, start: Head) -> int:
+    """Write a snapshot piece by piece, adopt it, and remove what it replaces; returns its bytes.
+
+    ``start`` was the head when the snapshot was taken. Only the container is held, and for one piece at a
+    time: commits go on meanwhile.
+    """
+    container.discard()  # the pieces of a checkpoint that was interrupted
+    generation, digest, size = container.head.generation + 1, "", 0
+    for part in parts_of(snapshot):
+        digest = container.write_part(generation, part, digest)
+        size += len(part.body)
+    container.adopt(generation, digest, start)
+    container.discard()
+    return size
+
+
+def parts_of(snapshot: Snapshot) -> Iterator[Part]:
+    """The pieces of a snapshot: each table before its rows, each view before its entries."""
+    for definition, bag in snapshot.tables:
+        name, columns = definition.table.name, definition.table.columns
+        yield Part("table", name, encode_definition(definition))
+        for block in blocks(bag.items(), ROWS_PER_BLOCK):
+            yield Part("rows", name, encode_rows(block, columns))
+    for view in snapshot.views:
+        name, labels = view.statement.name, list(view.streams)
+        written = {"birth": view.birth, "labels": labels}
+        yield Part("birth", name, json.dumps(written).encode())
+        yield Part("view", name, encode_definition(view.statement))
+        for number, entries in enumerate(view.streams.values()):
+            for some in blocks(entries.items(), ROWS_PER_BLOCK):
+                yield Part(f"entries {number}", name, encode_entries(some))
