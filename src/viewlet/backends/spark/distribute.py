@@ -1,0 +1,247 @@
+"""From a trigger program to a distributed one.
+
+Every statement is split into terms, each term gets a route (``route.py``), and each stop of a route becomes a
+statement; what travels between stops is a relation of its own, so the program is in single transformer form.
+Relations with equal definitions at equal places are one relation, which is what common subexpression
+elimination means here. All increments are computed from the old state and added at the end, so the only
+dependencies are flows of data; ``fuse.py`` packs the statements into as few blocks as these allow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from viewlet.backends.spark.fuse import fuse
+from viewlet.backends.spark.nodes import (
+    Compute,
+    Dist,
+    DistProgram,
+    DistStatement,
+    DistTrigger,
+    Local,
+    Location,
+    Mode,
+    Movement,
+    Random,
+    Replicated,
+    Transfer,
+)
+from viewlet.backends.spark.route import By, Fetch, Leg, Router, Stop, is_home
+from viewlet.calculus.canonical import canonical_form
+from viewlet.calculus.nodes import (
+    Argument,
+    Delta,
+    Exists,
+    Extremum,
+    Factor,
+    Lift,
+    MapRef,
+    Query,
+    Term,
+    arguments,
+    factor_variables,
+    is_parameter,
+)
+from viewlet.core.names import Names
+from viewlet.core.scalar import Var
+from viewlet.triggers.program import Program, Statement, Trigger
+
+
+def distribute(
+    program: Program, placement: Mapping[str, Location], changes_at: Local | Random
+) -> DistProgram:
+    """The distributed form of a program; ``changes_at`` says where batches arrive.
+
+    Programs for single rows have the row as parameters, which every place knows.
+    """
+    router = Router(placement, changes_at)
+    return DistProgram(
+        changes_at=changes_at,
+        tables=program.tables,
+        widths={name: len(definition.keys) for name, definition in program.maps.items()},
+        placement=placement,
+        batch={
+            t: distribute_trigger(program, trigger, router) for t, trigger in program.batch_triggers.items()
+        },
+        tuple={
+            table: distribute_trigger(program, trigger, router)
+            for table, trigger in program.triggers.items()
+            if table not in program.batch_triggers
+        },
+        views=program.views,
+    )
+
+
+def distribute_trigger(program: Program, trigger: Trigger, router: Router) -> DistTrigger:
+    """One trigger: increments from the old state, their addition, then recomputations on the new state."""
+    building = _Building(program, router, Names(frozenset(program.maps)))
+    building.statements += [building.part(statement) for statement in trigger.increments]
+    for statement in trigger.recomputations:
+        building.forget()
+        building.statements.append(building.part(statement))
+    return DistTrigger(trigger.table, fuse(building.statements))
+
+
+@dataclass(slots=True)
+class _Building:
+    """The statements of one trigger so far, and the relations that they define, by what they hold."""
+
+    program: Program
+    router: Router
+    names: Names
+    statements: list[DistStatement] = field(default_factory=list)
+    _relations: dict[object, str] = field(default_factory=dict)
+
+    def forget(self) -> None:
+        """From here on the state is another: a copy of a map made before is of no use."""
+        self._relations.clear()
+
+    def part(self, statement: Statement) -> Compute:
+        """Route every term of a statement; returns what brings the sums into the target map.
+
+        Coefficients come in only here, so that terms which differ by them share their relations.
+        """
+        where = self.router.placement[statement.target]
+        free = all(isinstance(key, Var) and not is_parameter(key) for key in statement.keys)
+        keys = statement.keys
+        if not free or len(set(keys)) < len(keys):  # given keys are columns too, to partition by
+            keys = tuple(Var(f"key_{i}", key.type) for i, key in enumerate(keys))
+        arrived = tuple(
+            Term((self._term(term, statement.keys, keys, where),), term.coefficient)
+            for term in statement.query
+        )
+        mode: Mode = "local" if isinstance(where, Local) else "distributed"
+        return Compute(mode, statement.target, keys, statement.op, arrived)
+
+    def _term(
+        self, term: Term, keys: tuple[Argument, ...], names: tuple[Argument, ...], target: Location
+    ) -> MapRef:
+        """Compute a product along its route; the relation that holds its sums at the target.
+
+        ``names`` are what the keys are called there: themselves if they are variables of the term.
+        """
+        legs = self.router.route(term, keys, target)
+        carried: MapRef | None = None
+        for i, leg in enumerate(legs[:-1], 1):
+            factors = self._at(leg, carried)
+            later = [factor for after in legs[i:] for factor in after.factors]
+            relation = self._relation(factors, _needed(factors, later, keys), leg.stop)
+            carried = self._carry(relation, leg.stop, legs[i])
+        stop = legs[-1].stop
+        factors = self._at(legs[-1], carried)
+        if names == keys:
+            result = self._relation(factors, tuple(key for key in keys if isinstance(key, Var)), stop)
+        else:
+            result = MapRef(self._define(keys, (Term(factors),), stop), names)
+        return result if is_home(stop, keys, target) else self._bring(result, names, stop, target)
+
+    def _at(self, leg: Leg, carried: MapRef | None) -> tuple[Factor, ...]:
+        """The factors of a stop, with copies in the place of what was fetched."""
+        copies = {fetch.atom: self._fetch(fetch) for fetch in leg.fetches}
+        here = tuple(_with_copies(factor, copies) for factor in leg.factors)
+        return here if carried is None else (carried, *here)
+
+    def _fetch(self, fetch: Fetch) -> tuple[str, tuple[int, ...] | None]:
+        """Make a copy of an atom: its name, and for a change which arguments it has."""
+        if isinstance(fetch.atom, MapRef):
+            name = fetch.atom.name
+            if isinstance(self.router.placement[name], Local):
+                return self._move(fetch.movement, name, fetch.position, "local"), None
+            keys = self.program.maps[name].keys
+            copied = self._define(keys, (Term((MapRef(name, keys),)),), By(keys[0]))
+            return self._move(fetch.movement, copied, fetch.position, "distributed"), None
+        kept = tuple(i for i, a in enumerate(arguments(fetch.atom)) if isinstance(a, Var))
+        columns = tuple(
+            Var(column, argument.type, argument.nullable) if isinstance(argument, Var) else argument
+            for column, argument in fetch.atom.binds
+        )
+        atom = Delta(
+            fetch.atom.table,
+            tuple((column, a) for (column, _), a in zip(fetch.atom.binds, columns, strict=True)),
+            fetch.atom.absolute,
+        )
+        source = self._define(tuple(columns[i] for i in kept), (Term((atom,)),), self.router.changes_at)
+        position = None if fetch.position is None else kept.index(fetch.position)
+        return self._move(fetch.movement, source, position, _mode(self.router.changes_at)), kept
+
+    def _relation(self, factors: tuple[Factor, ...], keys: tuple[Var, ...], stop: Stop) -> MapRef:
+        """A relation with the sums of a product by ``keys``: an earlier one if it is the same."""
+        query = (Term(factors),)
+        form = canonical_form(query, keys)
+        same = ("relation", _mode(stop), form.text)
+        if same not in self._relations:
+            self._relations[same] = self._define(form.keys, query, stop)
+        return MapRef(self._relations[same], form.keys)
+
+    def _define(self, keys: tuple[Argument, ...], query: Query, stop: Stop) -> str:
+        same = ("define", _mode(stop), keys, query)
+        if same not in self._relations:
+            self._relations[same] = name = self.names.fresh("t")
+            self.statements.append(Compute(_mode(stop), name, keys, ":=", query))
+        return self._relations[same]
+
+    def _carry(self, relation: MapRef, stop: Stop, leg: Leg) -> MapRef:
+        if leg.arrival is None:
+            return relation
+        position = None
+        if leg.arrival in ("Repart", "Scatter"):
+            position = relation.keys.index(leg.stop.argument)  # type: ignore[union-attr]
+        return MapRef(self._move(leg.arrival, relation.name, position, _mode(stop)), relation.keys)
+
+    def _bring(self, relation: MapRef, names: tuple[Argument, ...], stop: Stop, target: Location) -> MapRef:
+        """Move a result to where its map is."""
+        origin = _mode(stop)
+        match target:
+            case Local():
+                name = self._move("Gather", relation.name, None, origin)
+            case Dist(position):
+                at = relation.keys.index(names[position])
+                name = self._move("Scatter" if origin == "local" else "Repart", relation.name, at, origin)
+            case Replicated() | Random():
+                raise AssertionError("replicated maps are over static tables, and never change")
+        return MapRef(name, relation.keys)
+
+    def _move(self, movement: Movement, source: str, position: int | None, origin: Mode) -> str:
+        same = (movement, source, position)
+        if same not in self._relations:
+            self._relations[same] = name = self.names.fresh("t")
+            self.statements.append(Transfer(movement, name, source, position, origin))
+        return self._relations[same]
+
+
+def _mode(stop: Stop) -> Mode:
+    return "local" if isinstance(stop, Local) else "distributed"
+
+
+def _needed(factors: Iterable[Factor], later: Iterable[Factor], keys: Iterable[Argument]) -> tuple[Var, ...]:
+    """The variables of a product that later factors or the target's keys refer to."""
+    wanted = {v.name for factor in later for v in factor_variables(factor)}
+    wanted |= {key.name for key in keys if isinstance(key, Var)}
+    here = {v.name: v for factor in factors for v in factor_variables(factor)}
+    return tuple(v for name, v in here.items() if name in wanted and not is_parameter(v))
+
+
+def _with_copies(
+    factor: Factor, copies: Mapping[MapRef | Delta, tuple[str, tuple[int, ...] | None]]
+) -> Factor:
+    """Read copies instead of what is elsewhere."""
+
+    def inside(query: Query) -> Query:
+        return tuple(
+            Term(tuple(_with_copies(f, copies) for f in term.factors), term.coefficient) for term in query
+        )
+
+    match factor:
+        case MapRef() | Delta() if factor in copies:
+            name, kept = copies[factor]
+            args = arguments(factor)
+            return MapRef(name, args if kept is None else tuple(args[i] for i in kept))
+        case Lift(var, keys, query):
+            return Lift(var, keys, inside(query))
+        case Extremum(var, op, of, keys, query):
+            return Extremum(var, op, of, keys, inside(query))
+        case Exists(keys, query, negated):
+            return Exists(keys, inside(query), negated)
+        case _:
+            return factor

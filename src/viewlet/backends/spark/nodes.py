@@ -1,0 +1,161 @@
+"""Distributed programs: where relations are, how they move, and the blocks in which statements run.
+
+=================  =====================================================================================
+location           where the entries of a relation are
+=================  =====================================================================================
+``Local``          on the driver
+``Dist(i)``        in the partition that the value of key ``i`` is assigned to
+``Random``         in some partition: the rows of a batch as they arrive, and partial sums over them
+``Replicated``     on the driver and in every partition
+=================  =====================================================================================
+
+A distributed trigger is in single transformer form: a statement either computes a relation from relations
+that are already where it runs (:class:`Compute`), or moves one relation (:class:`Transfer`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from viewlet.calculus.nodes import Argument, Exists, Extremum, Lift, MapRef, Query
+from viewlet.sql.catalog import Table
+from viewlet.triggers.program import View
+
+
+@dataclass(frozen=True, slots=True)
+class Local:
+    """On the driver."""
+
+
+@dataclass(frozen=True, slots=True)
+class Dist:
+    """Partitioned by the value of the key at this position."""
+
+    position: int
+
+
+@dataclass(frozen=True, slots=True)
+class Random:
+    """In some partition, nobody knows which."""
+
+
+@dataclass(frozen=True, slots=True)
+class Replicated:
+    """Everywhere."""
+
+
+Location: TypeAlias = Local | Dist | Random | Replicated
+Mode: TypeAlias = Literal["local", "distributed"]
+Movement: TypeAlias = Literal["Repart", "Scatter", "Gather", "Broadcast"]
+
+
+@dataclass(frozen=True, slots=True)
+class Compute:
+    """``target[keys] op query``, on the driver or at once in every partition.
+
+    ``+=`` adds to a map, ``:=`` replaces the contents of a map or of a relation of this batch.
+    """
+
+    mode: Mode
+    target: str
+    keys: tuple[Argument, ...]
+    op: Literal["+=", ":="]
+    query: Query
+
+
+@dataclass(frozen=True, slots=True)
+class Transfer:
+    """``target := movement(source)``; ``position`` is the key to partition by, for Repart and Scatter.
+
+    ``Broadcast`` copies to every partition, from the driver or from all partitions.
+    """
+
+    movement: Movement
+    target: str
+    source: str
+    position: int | None
+    origin: Mode
+
+    @property
+    def mode(self) -> Mode:
+        """Transfers are led by the driver."""
+        return "local"
+
+
+DistStatement: TypeAlias = Compute | Transfer
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Statements that run without a pause in one place: on the driver, or in every partition."""
+
+    mode: Mode
+    statements: tuple[DistStatement, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DistTrigger:
+    """What a batch (or one row) of a table does, block after block."""
+
+    table: str
+    blocks: tuple[Block, ...]
+
+    @property
+    def stages(self) -> int:
+        """How often all partitions have to work."""
+        return sum(block.mode == "distributed" for block in self.blocks)
+
+    @property
+    def jobs(self) -> int:
+        """Runs of stages between which the driver itself has to compute.
+
+        Partitions that exchange data with each other go on within a job; one that waits for what the driver
+        makes of gathered data needs a new job.
+        """
+        jobs, running = 0, False
+        gathered: set[str] = set()
+        for block in self.blocks:
+            if block.mode == "distributed":
+                jobs += not running
+                running = True
+                continue
+            for statement in block.statements:
+                match statement:
+                    case Transfer("Gather", target):
+                        gathered.add(target)
+                    case Transfer("Scatter" | "Broadcast", _, source, _, "local") if source in gathered:
+                        running = False
+                    case Compute(_, target, _, _, query) if relations(query) & gathered:
+                        gathered.add(target)
+        return jobs
+
+
+@dataclass(frozen=True, slots=True)
+class DistProgram:
+    """Everything that the driver and the partitions need to keep some views fresh.
+
+    ``changes_at`` is where batches arrive: whole on the driver, or dealt out at random.
+    """
+
+    changes_at: Local | Random
+    tables: Mapping[str, Table]
+    widths: Mapping[str, int]
+    placement: Mapping[str, Location]
+    batch: Mapping[str, DistTrigger]
+    tuple: Mapping[str, DistTrigger]
+    views: Mapping[str, View]
+
+
+def relations(query: Query) -> frozenset[str]:
+    """The maps and relations that a query reads, nested ones included."""
+    found: set[str] = set()
+    for term in query:
+        for factor in term.factors:
+            match factor:
+                case MapRef(name):
+                    found.add(name)
+                case Lift() | Extremum() | Exists():
+                    found |= relations(factor.query)
+    return frozenset(found)

@@ -1,0 +1,53 @@
+"""Random programs on a cluster of partitions in this process, next to the reference engine."""
+
+from __future__ import annotations
+
+import random
+
+from laws.maintenance import compiled, steps
+from viewlet.backends.base import Change
+from viewlet.backends.reference.engine import ReferenceEngine
+from viewlet.backends.spark.coordinate import Coordinator, SimulatedCluster
+from viewlet.backends.spark.distribute import distribute
+from viewlet.backends.spark.nodes import Dist, Local, Random
+from viewlet.backends.spark.place import place
+from viewlet.errors import CalculusError
+from viewlet.plan.evaluate import consolidate
+
+
+def agree(seed: int) -> bool | None:
+    """Replay a random case through both, comparing every map after every batch.
+
+    Columns to partition by, the number of partitions, where batches arrive and how they are cut are drawn.
+    Returns whether some map was distributed; ``None`` where the query itself is refused.
+    """
+    found = compiled(seed)
+    if found is None:
+        return None
+    case, catalog, query = found
+    rng = random.Random(seed)
+    reference = ReferenceEngine()
+    try:
+        reference.create("v", query, catalog, {table: {} for table in catalog}, "higher_order")
+    except CalculusError:
+        return None
+    program = reference.program
+    columns = {t: rng.choice(catalog[t].column_names) for t in catalog if rng.random() < 0.8}
+    placement = place(program, {}, columns)
+    distributed = distribute(program, placement, rng.choice([Local(), Random()]))
+    coordinator = Coordinator(distributed, SimulatedCluster(distributed, rng.choice([1, 2, 3])))
+    coordinator.load({name: dict(reference.contents(name)) for name in program.maps})
+    changes = list(steps(case, catalog))
+    while changes:
+        size = rng.choice([1, 3, 8])
+        batch, changes = changes[:size], changes[size:]
+        by_table: dict[str, list[Change]] = {}
+        for table, change in batch:
+            by_table.setdefault(table, []).append(change)
+        for table, own in by_table.items():
+            reference.apply(table, own, "batch", frozenset())
+            coordinator.apply(table, consolidate((change.row, change.weight) for change in own))
+        held = coordinator.contents(list(program.maps))
+        for name in program.maps:
+            assert held[name] == dict(reference.contents(name)), f"seed {seed}, map {name}, {columns}"
+    return any(isinstance(where, Dist) for where in placement.values())

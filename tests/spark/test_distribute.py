@@ -1,0 +1,170 @@
+"""The distributed compiler, without Spark: meaning, golden programs, and the number of jobs and stages."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import pytest
+
+from golden_cases import Case, cases, check
+from spark.simulated import agree
+from viewlet.backends.spark.coordinate import Coordinator, SimulatedCluster, partition_of
+from viewlet.backends.spark.distribute import distribute
+from viewlet.backends.spark.fuse import commute, fuse
+from viewlet.backends.spark.nodes import (
+    Block,
+    Dist,
+    DistProgram,
+    Local,
+    Random,
+    Replicated,
+    Transfer,
+    relations,
+)
+from viewlet.backends.spark.place import place
+from viewlet.backends.spark.text import show_dist_statement, show_distributed
+from viewlet.calculus.nodes import Delta, Exists, Extremum, Lift, Query
+from viewlet.errors import CompileError, ValueRangeError
+from viewlet.sql import compile_query
+from viewlet.sql.catalog import Catalog, Table, TableKind
+from viewlet.sql.parse import parse
+from viewlet.triggers.compile import compile_views
+from viewlet.triggers.program import Program
+from viewlet.workloads import queries, schema
+
+ROWS = {
+    "lineitem": 6_001_215, "orders": 1_500_000, "partsupp": 800_000, "part": 200_000, "customer": 150_000,
+    "supplier": 10_000,
+}  # fmt: skip
+# Table 5.1 of the thesis: jobs and stages per batch.
+THESIS = {
+    "q01": (1, 1), "q02": (1, 3), "q03": (1, 3), "q04": (1, 2), "q05": (2, 5), "q06": (1, 1), "q07": (3, 6),
+    "q08": (2, 6), "q09": (3, 7), "q10": (1, 3), "q11": (2, 4), "q12": (1, 2), "q13": (2, 4), "q14": (1, 2),
+    "q15": (1, 3), "q16": (3, 5), "q17": (1, 2), "q18": (1, 3), "q19": (1, 2), "q20": (1, 3), "q21": (2, 4),
+    "q22": (2, 3),
+}  # fmt: skip
+
+
+@cache
+def tpch(name: str) -> tuple[Program, DistProgram]:
+    tables = [statement.table for statement in parse(schema("tpch"))]  # type: ignore[union-attr]
+    catalog = Catalog(
+        Table(t.name, t.columns, TableKind.STATIC, t.key) if t.name in ("nation", "region") else t
+        for t in tables
+    )
+    program = compile_views({name: compile_query(queries("tpch")[name], catalog)}, catalog)
+    return program, distribute(program, place(program, ROWS), Random())
+
+
+@pytest.mark.parametrize("case", cases("spark/tpch"))
+def test_golden_program(case: Case, update: bool) -> None:
+    check(case, lambda text: show_distributed(*tpch(text.strip())), update)
+
+
+@pytest.mark.parametrize("name", THESIS)
+def test_no_more_jobs_and_stages_than_the_thesis(name: str) -> None:
+    _, distributed = tpch(name)
+    assert distributed.batch
+    for trigger in distributed.batch.values():
+        assert trigger.jobs <= THESIS[name][0]
+        assert trigger.stages <= THESIS[name][1]
+
+
+@pytest.mark.parametrize("name", THESIS)
+def test_no_whole_map_travels(name: str) -> None:
+    """What partitions hand over comes from a change: never the mere contents of a distributed map."""
+    _, distributed = tpch(name)
+    for trigger in distributed.batch.values():
+        small: set[str] = set()
+        for statement in (s for block in trigger.blocks for s in block.statements):
+            if isinstance(statement, Transfer):
+                if statement.origin == "distributed":
+                    assert statement.source in small, f"{name}: {show_dist_statement(statement)}"
+                small.add(statement.target)
+            elif reads_change(statement.query) or relations(statement.query) & small:
+                small.add(statement.target)
+
+
+def reads_change(query: Query) -> bool:
+    factors = [factor for term in query for factor in term.factors]
+    return any(
+        isinstance(f, Delta) or (isinstance(f, Lift | Exists | Extremum) and reads_change(f.query))
+        for f in factors
+    )
+
+
+@pytest.mark.parametrize(
+    "seed", [*range(40), *(pytest.param(s, marks=pytest.mark.slow) for s in range(40, 600))]
+)
+def test_random_programs_agree_with_the_reference(seed: int) -> None:
+    if agree(seed) is None:
+        pytest.skip("the query is refused")
+
+
+def test_random_programs_are_distributed() -> None:
+    """The law above is about something: many of the drawn programs do have distributed maps."""
+    assert sum(bool(agree(seed)) for seed in range(12)) >= 4
+
+
+def small(sql: str, partition_by: dict[str, str] | None = None) -> tuple[Program, DistProgram]:
+    ddl = """CREATE TABLE r (a BIGINT NOT NULL, b BIGINT NOT NULL, PRIMARY KEY (a));
+             CREATE TABLE s (c BIGINT NOT NULL, a BIGINT NOT NULL REFERENCES r (a), PRIMARY KEY (c));
+             CREATE STATIC TABLE n (b BIGINT NOT NULL, name VARCHAR)"""
+    catalog = Catalog(statement.table for statement in parse(ddl))  # type: ignore[union-attr]
+    program = compile_views({"v": compile_query(sql, catalog)}, catalog)
+    return program, distribute(program, place(program, {}, partition_by), Local())
+
+
+def test_places() -> None:
+    program, distributed = small(
+        "SELECT r.a, n.name, count(*) FROM r JOIN s ON r.a = s.a JOIN n USING (b) GROUP BY 1, 2"
+    )
+    where = {name: type(place).__name__ for name, place in distributed.placement.items()}
+    assert {
+        where[name] for name, m in program.maps.items() if any(k.name.startswith("a") for k in m.keys)
+    } == {"Dist"}
+    assert Replicated() in distributed.placement.values()
+
+
+def test_small_results_stay_on_the_driver() -> None:
+    _, distributed = small("SELECT b, count(*) FROM r GROUP BY b")
+    assert set(distributed.placement.values()) == {Local()}
+    assert distributed.batch["r"].stages == 0
+
+
+def test_a_declared_column_overrides() -> None:
+    _, distributed = small("SELECT b, count(*) FROM r GROUP BY b", {"r": "b"})
+    assert set(distributed.placement.values()) == {Dist(0)}
+
+
+def test_an_unknown_column_is_refused() -> None:
+    with pytest.raises(CompileError, match=r"no column 'zz'; there are a, b"):
+        small("SELECT b, count(*) FROM r GROUP BY b", {"r": "zz"})
+
+
+def test_a_failed_batch_leaves_no_trace() -> None:
+    program, distributed = small("SELECT b, sum(10 / (a - 3)) AS x FROM r GROUP BY b", {"r": "b"})
+    coordinator = Coordinator(distributed, SimulatedCluster(distributed, 2))
+    coordinator.load({})
+    coordinator.apply("r", {(1, 1): 1, (2, 2): 1})
+    before = coordinator.contents(list(program.maps))
+    with pytest.raises(ValueRangeError):
+        coordinator.apply("r", {(4, 2): 1, (3, 1): 1})
+    assert coordinator.contents(list(program.maps)) == before
+    coordinator.apply("r", {(4, 2): 1})
+    assert coordinator.contents(list(program.maps)) != before
+
+
+def test_blocks_keep_the_order_of_what_depends() -> None:
+    a, b = Transfer("Gather", "x", "y", None, "distributed"), Transfer("Scatter", "z", "x", 0, "local")
+    c = Transfer("Scatter", "w", "v", 0, "local")
+    assert not commute(Block("local", (a,)), Block("local", (b,)))
+    assert commute(Block("local", (a,)), Block("local", (c,)))
+    assert fuse([a, b, c]) == (Block("local", (a, b, c)),)
+
+
+@pytest.mark.parametrize("value", [0, -1, 7, 2**70, 1.5, "x", "é", "", None, True])
+def test_partitions_are_in_range_and_spread(value: object) -> None:
+    assert partition_of(value, 3) in range(3)  # type: ignore[arg-type]
+    counts = [partition_of(i, 4) for i in range(400)]
+    assert min(counts.count(p) for p in range(4)) > 60
