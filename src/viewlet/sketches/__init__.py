@@ -18,7 +18,7 @@ __all__ = ["ExhaustedError", "Sketch", "SketchError", "StaleError", "Store", "Un
 
 
 def open(connection: Any) -> Store:
-    """The sketches of a database: of a DuckDB connection.
+    """The sketches of a database: of a DuckDB or psycopg connection.
 
     >>> import duckdb
     >>> db = duckdb.connect()
@@ -38,4 +38,8 @@ def open(connection: Any) -> Store:
         from viewlet.sketches.backends.duckdb import DuckDB
 
         return Store(DuckDB(connection))
-    raise SketchError(f"cannot keep sketches in {kind}; give a DuckDB connection")
+    if kind.startswith("psycopg."):
+        from viewlet.sketches.backends.postgres import Postgres
+
+        return Store(Postgres(connection))
+    raise SketchError(f"cannot keep sketches in {kind}; give a DuckDB or psycopg connection")

@@ -95,11 +95,13 @@ def _scan(old: Scan, new: Scan, limits: Limits) -> Covering:
     known = {column: var.name for column, var in old.binds}
     # A column that only the new query reads needs a name that no variable of the old plan has.
     names = {var.name: known.get(column, f"{new.table}.{column}") for column, var in new.binds}
+    columns = [(column, var.type, names[var.name]) for column, var in new.binds]
+    columns += [(column, var.type, var.name) for column, var in old.binds]
     facts = {
-        names[var.name]: landmark(new.table, column, *limits(new.table, column))
-        if var.type.is_numeric
+        name: landmark(new.table, column, *limits(new.table, column))
+        if kind.is_numeric
         else Fact(label=column)
-        for column, var in new.binds
+        for column, kind, name in columns
     }
     return Covering(names, facts, True)
 
@@ -171,12 +173,20 @@ def _aggregation(covering: Covering, old: Aggregate, new: Aggregate) -> Covering
     grouped = {scalar.name for scalar in old_groups if isinstance(scalar, Var)}
     whole = covering.same or (covering.missing_by <= grouped and _equal(covering))
     old_calls = {call: var.name for var, call in old.aggregates}
+    for call, name in old_calls.items():
+        if _reads_of(call) <= covering.facts.keys():
+            facts[name] = aggregate_fact(call, covering.facts, whole, show_aggregate(call))
     for var, call in new.aggregates:
         renamed = _renamed(call, covering.names)
         name = old_calls.get(renamed, f"new {var.name}")
         names[var.name] = name
         facts[name] = aggregate_fact(renamed, covering.facts, whole, show_aggregate(call))
     return replace(covering, names=names, facts=facts, missing_by=frozenset(names.values()))
+
+
+def _reads_of(call: AggregateCall) -> frozenset[str]:
+    parts = [part for part in (call.argument, call.filter) if part is not None]
+    return frozenset().union(*(reads(part) for part in parts))
 
 
 def _equal(covering: Covering) -> bool:

@@ -222,7 +222,7 @@ class Store:
 
     def _restricted(self, sql: str, sketch: Sketch) -> str:
         parsed = parse_query(sql, self._backend.dialect)
-        restricted = restrict(parsed, conditions_of(sketch.restrictions))
+        restricted = restrict(parsed, conditions_of(sketch.restrictions, self._backend.attribute))
         return self._backend.sql(restricted)
 
     # State.

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from sqlglot import exp
 
-from viewlet.core.scalar import Scalar, Var, call
+from viewlet.core.scalar import Scalar, Var
 from viewlet.sketches.partition import Partition
 from viewlet.sketches.plan_to_sql import scalar_to_sql
 
@@ -54,11 +54,15 @@ def _replace_tables(node: exp.Expr, change: Callable[[exp.Expr], exp.Expr]) -> e
     return node
 
 
-def conditions_of(sketch: Iterable[tuple[Partition, frozenset[int]]]) -> dict[str, exp.Expr]:
-    """Per table the condition of all its sketches."""
-    scalars: dict[str, Scalar] = {}
+def conditions_of(
+    sketch: Iterable[tuple[Partition, frozenset[int]]], attribute: Callable[[Partition], exp.Expr]
+) -> dict[str, exp.Expr]:
+    """Per table the condition of all its sketches; ``attribute`` says how a database compares the column."""
+    conditions: dict[str, exp.Expr] = {}
     for partition, fragments in sketch:
-        condition = restriction(partition, fragments)
+        condition = scalar_to_sql(restriction(partition, fragments)).transform(
+            lambda node, p=partition: attribute(p) if isinstance(node, exp.Column) else node
+        )
         table = partition.table
-        scalars[table] = call("and", scalars[table], condition) if table in scalars else condition
-    return {table: scalar_to_sql(scalar) for table, scalar in scalars.items()}
+        conditions[table] = exp.and_(conditions[table], condition) if table in conditions else condition
+    return conditions

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from typing import Any, Protocol, TypeAlias
 
 import pyarrow as pa
+from sqlglot import exp
 
 from viewlet.backends.base import Change
 from viewlet.core.types import BIGINT, Column, Type, Value
-from viewlet.errors import DataError
+from viewlet.errors import DataError, SqlError
 from viewlet.sketches.operators.base import Row
 from viewlet.sketches.operators.leaf import Reader
+from viewlet.sketches.partition import Partition
 from viewlet.sketches.scans import WEIGHT
+from viewlet.sql import parse
 from viewlet.sql.catalog import Catalog, Table
 from viewlet.values import read_column, to_arrow
 
@@ -26,6 +29,9 @@ class Backend(Reader, Protocol):
     """A database with tables; see the classes of this folder."""
 
     dialect: str
+
+    def attribute(self, partition: Partition) -> exp.Expr:
+        """A partition's column, in a form that compares as its ranges do."""
 
     def catalog(self) -> Catalog:
         """The tables there are."""
@@ -93,3 +99,20 @@ def missing_rows(table: Table, asked: int, found: int) -> DataError:
     return DataError(
         f"table {table.name!r}: {asked - found} of {asked} rows to delete are not there; nothing was changed"
     )
+
+
+def catalog_of(
+    columns: Sequence[tuple[str, str, str, bool]], keys: Mapping[str, Sequence[str]], dialect: str
+) -> Catalog:
+    """A catalog from rows of (table, column, type, nullable); tables with other types are left out."""
+    texts: dict[str, list[str]] = {}
+    for table, column, kind, nullable in columns:
+        texts.setdefault(table, []).append(f'"{column}" {kind}{"" if nullable else " NOT NULL"}')
+    tables: list[Table] = []
+    for name, parts in texts.items():
+        key = f", PRIMARY KEY ({', '.join(keys[name])})" if name in keys else ""
+        with suppress(SqlError):
+            (statement,) = parse.parse(f'CREATE TABLE "{name}" ({", ".join(parts)}{key})', dialect)
+            assert isinstance(statement, parse.CreateTable)
+            tables.append(statement.table)
+    return Catalog(tables)

@@ -8,7 +8,7 @@ noticed; then sketches are captured again, because what changed is not known.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import Any
 
 import pyarrow as pa
@@ -16,13 +16,11 @@ from sqlglot import exp
 
 from viewlet.backends.base import Change
 from viewlet.core.types import Column, Type, Value
-from viewlet.errors import SqlError
-from viewlet.sketches.backends.base import Version, arrow_rows, missing_rows, weighted_batch
+from viewlet.sketches.backends.base import Version, arrow_rows, catalog_of, missing_rows, weighted_batch
 from viewlet.sketches.lineage import by_value
 from viewlet.sketches.operators.base import Row
 from viewlet.sketches.partition import Partition
 from viewlet.sketches.scans import WEIGHT
-from viewlet.sql import parse
 from viewlet.sql.catalog import Catalog, Table
 
 SCHEMA = "viewlet_sketches"
@@ -34,6 +32,7 @@ class DuckDB:
     """A DuckDB connection."""
 
     dialect = "duckdb"
+    text_is_bytes = True
 
     def __init__(self, connection: Any) -> None:
         self._connection = connection
@@ -83,6 +82,10 @@ class DuckDB:
         """The rows of the table's log after the version that the sketch is of."""
         since = exp.column(VERSION) > exp.Literal.number(self._since)
         return exp.select("*").from_(_log(name)).where(since).subquery(f"staged_{name}")
+
+    def attribute(self, partition: Partition) -> exp.Expr:
+        """The column."""
+        return exp.column(partition.column, quoted=True)
 
     def mark(self, partition: Partition) -> tuple[str, Type]:
         """Values tell fragments: grouping by a value is quick here, a search among many bounds is not."""
@@ -258,20 +261,3 @@ class DuckDB:
 
 def _log(name: str) -> str:
     return f'{SCHEMA}."changes_{name}"'
-
-
-def catalog_of(
-    columns: Sequence[tuple[str, str, str, bool]], keys: Mapping[str, Sequence[str]], dialect: str
-) -> Catalog:
-    """A catalog from rows of (table, column, type, nullable); tables with other types are left out."""
-    texts: dict[str, list[str]] = {}
-    for table, column, kind, nullable in columns:
-        texts.setdefault(table, []).append(f'"{column}" {kind}{"" if nullable else " NOT NULL"}')
-    tables: list[Table] = []
-    for name, parts in texts.items():
-        key = f", PRIMARY KEY ({', '.join(keys[name])})" if name in keys else ""
-        with suppress(SqlError):
-            (statement,) = parse.parse(f'CREATE TABLE "{name}" ({", ".join(parts)}{key})', dialect)
-            assert isinstance(statement, parse.CreateTable)
-            tables.append(statement.table)
-    return Catalog(tables)

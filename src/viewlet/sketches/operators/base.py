@@ -7,8 +7,7 @@ is a list of annotated rows with weights; equal entries may occur several times,
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import Protocol, TypeAlias
+from typing import NamedTuple, Protocol, TypeAlias
 
 from viewlet.core.types import Value
 
@@ -16,8 +15,7 @@ Row: TypeAlias = tuple[Value, ...]
 Bits: TypeAlias = tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class AnnotatedRow:
+class AnnotatedRow(NamedTuple):
     """A row, the fragments of its lineage, and how often it appears (+) or disappears (-)."""
 
     row: Row

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import assert_never
 
-from viewlet.core.scalar import Scalar, Var
+from viewlet.core.node import walk as walk_scalar
+from viewlet.core.scalar import Call, Scalar, Var
+from viewlet.core.types import Kind
 from viewlet.plan.nodes import (
     Aggregate,
     AggregateCall,
@@ -27,7 +29,15 @@ from viewlet.sketches.errors import SketchError
 from viewlet.sketches.operators import stateless
 from viewlet.sketches.operators.base import Operator
 from viewlet.sketches.operators.group import Calls, Group, Grouped, GroupedRows
-from viewlet.sketches.operators.leaf import Branch, LeafGroups, LeafRows, Reader, branches, is_stateless
+from viewlet.sketches.operators.leaf import (
+    Branch,
+    Groups,
+    LeafGroups,
+    LeafRows,
+    Reader,
+    branches,
+    is_stateless,
+)
 from viewlet.sketches.operators.top import Top as TopOperator
 from viewlet.sketches.partition import Partition
 
@@ -50,17 +60,21 @@ class Builder:
     def root(self, query: Query) -> Operator:
         """The operator whose annotated rows are counted into the sketch."""
         plan = essential(query).plan
-        return LeafRows(self._leaf(plan), ()) if is_stateless(plan) else self._operator(plan)
+        return LeafRows(self._leaf(plan, ()), ()) if is_stateless(plan) else self._operator(plan)
 
-    def _leaf(self, plan: Plan) -> list[Branch]:
-        return [Branch(branch, self._partitions, self._reader) for branch in branches(plan)]
+    def _leaf(self, plan: Plan, groups: Groups) -> list[Branch]:
+        return [Branch(branch, groups, self._partitions, self._reader) for branch in branches(plan)]
 
     def _operator(self, plan: Plan) -> Operator:
         """An operator that gives the rows of ``outputs(plan)``."""
         if is_stateless(plan):
-            return LeafRows(self._leaf(plan), tuple((var, var) for var in outputs(plan)))
+            whole = tuple((var, var) for var in outputs(plan))
+            return LeafRows(self._leaf(plan, whole), whole)
         match plan:
             case Filter(inner, condition):
+                for part in walk_scalar(condition):
+                    if isinstance(part, Call) and part.op in ("<", "<=", ">", ">="):
+                        self._refuse_language(part.args[0])
                 return stateless.selection(self._operator(inner), condition, outputs(inner))
             case Project(inner, columns):
                 return stateless.projection(self._operator(inner), [s for _, s in columns], outputs(inner))
@@ -81,7 +95,8 @@ class Builder:
                     raise NotIncrementalError("OFFSET without LIMIT is not followed incrementally")
                 below = self._operator(inner)
                 for key in keys:
-                    _refuse_rounded(key.scalar, "ORDER BY")
+                    _refuse_rounded(key.scalar)
+                    self._refuse_language(key.scalar)
                 return TopOperator(below, keys, limit + offset, outputs(inner), self._bound)
             case Join():
                 raise NotIncrementalError(
@@ -99,13 +114,19 @@ class Builder:
             raise NotIncrementalError("an aggregate without GROUP BY has no sketch")
         for _, aggregate in calls:
             _refuse_inexact(aggregate)
+            if aggregate.op in ("min", "max") and aggregate.argument is not None:
+                self._refuse_language(aggregate.argument)
         source: Grouped
         if is_stateless(inner):
-            source = LeafGroups(self._leaf(inner), groups, calls)
+            source = LeafGroups(self._leaf(inner, groups), groups, calls)
         else:
             keys = [scalar for _, scalar in groups]
             source = GroupedRows(self._operator(inner), keys, calls, outputs(inner))
         return Group(source, calls, len(self._partitions), self._bound)
+
+    def _refuse_language(self, scalar: Scalar) -> None:
+        if scalar.type.kind is Kind.VARCHAR and not self._reader.text_is_bytes:
+            raise NotIncrementalError("the order of text is the database's own")
 
 
 def _refuse_inexact(aggregate: AggregateCall) -> None:
@@ -119,8 +140,6 @@ def _refuse_inexact(aggregate: AggregateCall) -> None:
         raise NotIncrementalError(f"{aggregate.op} over {kind} is rounded differently by every database")
 
 
-def _refuse_rounded(scalar: Scalar, where: str) -> None:
+def _refuse_rounded(scalar: Scalar) -> None:
     if scalar.type.is_floating and not isinstance(scalar, Var):
-        raise NotIncrementalError(
-            f"{where} a computed {scalar.type} is rounded differently by every database"
-        )
+        raise NotIncrementalError(f"the order of a computed {scalar.type} depends on who rounds it")

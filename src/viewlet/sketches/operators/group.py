@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeAlias, cast
+from typing import Any, NamedTuple, Protocol, TypeAlias, cast
 
 from viewlet.core.functions import compile_scalar
 from viewlet.core.scalar import Const, Scalar, Var, call
@@ -30,8 +30,7 @@ from viewlet.sketches.operators.values import Values, is_linear, total_of, value
 Calls: TypeAlias = Sequence[tuple[Var, AggregateCall]]
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+class Part(NamedTuple):
     """Rows of one group with the same fragments: their weight, and per linear aggregate a sum and a count."""
 
     key: Row
@@ -40,8 +39,7 @@ class Part:
     sums: Sequence[tuple[Any, int]]
 
 
-@dataclass(frozen=True, slots=True)
-class ValuePart:
+class ValuePart(NamedTuple):
     """Rows of one group that have the same value of the non-linear aggregate number ``place``."""
 
     key: Row
@@ -160,12 +158,13 @@ class Group:
         if isinstance(part, ValuePart):
             state.values[part.place].add(part.value, part.weight)
             return
-        state.count += part.weight
-        for total, (units, count) in zip(state.sums, part.sums, strict=True):
+        _, fragments, weight, sums = part
+        state.count += weight
+        for total, (units, count) in zip(state.sums, sums, strict=True):
             total[0] += units
             total[1] += count
-        for counts, bits in zip(state.fragments, part.bits, strict=True):
-            count_fragments(counts, bits, part.weight)
+        for counts, bits in zip(state.fragments, fragments, strict=True):
+            count_fragments(counts, bits, weight)
 
     def _row(self, key: Row, state: State, weight: int) -> AnnotatedRow:
         values = tuple(

@@ -33,7 +33,7 @@ from viewlet.plan.nodes import (
 )
 from viewlet.plan.scope import outputs, walk
 from viewlet.sketches.errors import SketchError
-from viewlet.sketches.lineage import annotate, names_of
+from viewlet.sketches.lineage import annotate, by_value, names_of
 from viewlet.sketches.operators.base import AnnotatedRow, Bits, Delta, Row, bit_of
 from viewlet.sketches.operators.group import Calls, Part, Parts, ValuePart, filtered, split_calls
 from viewlet.sketches.partition import Partition
@@ -47,6 +47,9 @@ Text: TypeAlias = tuple[str, list[Type]]
 
 class Reader(Relations, Protocol):
     """A database that runs queries over its tables and over staged changes."""
+
+    text_is_bytes: bool
+    """Is text ordered by its bytes, as Python does, and not by a language?"""
 
     def mark(self, partition: Partition) -> tuple[str, Type]:
         """How a scan tells the fragment: see :data:`~viewlet.sketches.lineage.Mark`."""
@@ -148,12 +151,20 @@ def branches(plan: Plan) -> list[Plan]:
             return [plan]
 
 
+def _groups_by(partition: Partition, plan: Plan, groups: Groups) -> bool:
+    """Is the attribute of every access a group? Then its values come for free, and tell the fragments."""
+    grouped = {scalar.name for _, scalar in groups if isinstance(scalar, Var)}
+    scans = [node for node in walk(plan) if isinstance(node, Scan) and node.table == partition.table]
+    return all(any(c == partition.column and v.name in grouped for c, v in scan.binds) for scan in scans)
+
+
 class Branch:
     """A stateless plan without ∪: its rows, summed up per group and fragments."""
 
-    def __init__(self, plan: Plan, partitions: Sequence[Partition], reader: Reader) -> None:
+    def __init__(self, plan: Plan, groups: Groups, partitions: Sequence[Partition], reader: Reader) -> None:
         names = names_of(plan)
-        (self._annotated,) = annotate(plan, partitions, names, reader.mark)
+        marks = {p: by_value(p) if _groups_by(p, plan, groups) else reader.mark(p) for p in partitions}
+        (self._annotated,) = annotate(plan, partitions, names, marks.__getitem__)
         self._weighted, weights = weigh(self._annotated.plan, names)
         self._weight = _product(weights)
         self._accesses = accesses(self._weighted)
@@ -161,8 +172,10 @@ class Branch:
         scans = [node.table for node in walk(plan) if isinstance(node, Scan)]
         linear = [access.table for access in self._accesses]
         self._texts: dict[object, Text] = {}
-        self._by_number = {p: reader.mark(p)[0] != p.column for p in partitions}
-        self._bits: dict[Partition, dict[Value, int]] = {p: {} for p in partitions}
+        # Of each fragment in a row: the place of its partition, and the bits of the marks seen so far.
+        self._marks: list[tuple[int, Partition, bool, dict[Value, int]]] = [
+            (partitions.index(p), p, marks[p][0] != p.column, {}) for p, _ in self._annotated.fragments
+        ]
         self.tables = frozenset(scans)
         self.fixed = frozenset(table for table in scans if scans.count(table) > linear.count(table))
 
@@ -229,22 +242,13 @@ class Branch:
 
     def split(self, row: Row, groups: int) -> tuple[Row, Bits, int, Row]:
         """A row of the above as its key, fragments, weight and sums."""
-        width = len(self._annotated.fragments)
+        weight = groups + len(self._marks)
         bits = [0] * len(self._partitions)
-        for (partition, _), fragment in zip(
-            self._annotated.fragments, row[groups : groups + width], strict=True
-        ):
-            bits[self._partitions.index(partition)] |= self._bit(partition, fragment)
-        return row[:groups], tuple(bits), cast(int, row[groups + width]), row[groups + width + 1 :]
-
-    def _bit(self, partition: Partition, mark: Value) -> int:
-        """The bit of a row's fragment, from what the reader tells of it."""
-        if self._by_number[partition]:
-            return bit_of(cast(int, mark))
-        bits = self._bits[partition]
-        if mark not in bits:
-            bits[mark] = bit_of(partition.fragment_of(mark))
-        return bits[mark]
+        for (place, partition, by_number, seen), mark in zip(self._marks, row[groups:weight], strict=True):
+            if mark not in seen:
+                seen[mark] = bit_of(cast(int, mark) if by_number else partition.fragment_of(mark))
+            bits[place] |= seen[mark]
+        return row[:groups], tuple(bits), cast(int, row[weight]), row[weight + 1 :]
 
 
 def _kind(aggregate: AggregateCall) -> Type:
@@ -260,9 +264,10 @@ class LeafGroups:
     def __init__(self, source: Sequence[Branch], groups: Groups, calls: Calls) -> None:
         self._branches, self._groups = source, groups
         linear, others = split_calls(calls)
-        self._linear = [aggregate for _, aggregate in linear]
+        # Per linear aggregate: does it count rows, does it count at all (or sum)?
+        self._layout = [(filtered(call) is None, call.op == "count") for _, call in linear]
         self._sums: list[AggregateCall] = []
-        for aggregate in self._linear:
+        for _, aggregate in linear:
             argument = filtered(aggregate)
             if argument is not None:
                 self._sums.append(AggregateCall("count", argument))
@@ -293,12 +298,9 @@ class LeafGroups:
             key, bits, weight, rest = branch.split(row, len(self._groups))
             numbers = iter([value or 0 for value in rest])
             sums: list[tuple[Any, int]] = []
-            for aggregate in self._linear:
-                if filtered(aggregate) is None:
-                    sums.append((0, weight))
-                else:
-                    count = cast(int, next(numbers))
-                    sums.append((0 if aggregate.op == "count" else next(numbers), count))
+            for of_rows, of_counts in self._layout:
+                count = weight if of_rows else cast(int, next(numbers))
+                sums.append((0 if of_counts else next(numbers), count))
             yield Part(key, bits, weight, sums)
 
     def _value_parts(self, branch: Branch, place: int, rows: Iterable[Row]) -> Iterator[ValuePart]:

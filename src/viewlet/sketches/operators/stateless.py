@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 
 from viewlet.core.functions import compile_scalar
 from viewlet.core.scalar import Scalar, Var
@@ -53,7 +52,7 @@ def projection(input: Operator, scalars: Sequence[Scalar], variables: Sequence[V
     functions = [compile_scalar(scalar, slots_of(variables)) for scalar in scalars]
 
     def project(delta: Delta) -> Delta:
-        return [replace(change, row=tuple([f(change.row) for f in functions])) for change in delta]
+        return [change._replace(row=tuple([f(change.row) for f in functions])) for change in delta]
 
     return RowWise(input, project)
 

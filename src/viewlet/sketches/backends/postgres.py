@@ -1,0 +1,349 @@
+"""PostgreSQL tables, changed by anyone.
+
+Triggers write every change into a log beside the table, with the transaction that made it. A version is a
+snapshot: the changes that a sketch has not seen are those of transactions that are visible now and were not
+visible in the sketch's snapshot, whatever order they committed in. A query and its sketch are read in one
+REPEATABLE READ transaction, so that no change comes between them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import pyarrow as pa
+from sqlglot import exp
+
+from viewlet.backends.base import Change
+from viewlet.core.types import Column, Kind, Type, Value
+from viewlet.errors import BackendError
+from viewlet.sketches.backends.base import Version, catalog_of, missing_rows, weighted_batch
+from viewlet.sketches.errors import SketchError
+from viewlet.sketches.lineage import by_fragment
+from viewlet.sketches.operators.base import Row
+from viewlet.sketches.partition import NULL_FRAGMENT, Partition
+from viewlet.sketches.plan_to_sql import literal, type_to_sql
+from viewlet.sketches.scans import WEIGHT
+from viewlet.sql.catalog import Catalog, Table
+from viewlet.values import read_column
+
+SCHEMA = "viewlet_sketches"
+SAMPLE = 200_000
+TRIGGERS = (
+    ("insert", "REFERENCING NEW TABLE AS appeared", "appeared", None),
+    ("delete", "REFERENCING OLD TABLE AS disappeared", None, "disappeared"),
+    ("update", "REFERENCING OLD TABLE AS disappeared NEW TABLE AS appeared", "appeared", "disappeared"),
+)
+
+
+class Postgres:
+    """A psycopg connection."""
+
+    dialect = "postgres"
+    text_is_bytes = False
+
+    def __init__(self, connection: Any) -> None:
+        self._connection = connection
+        self._nested = False
+        self._described: object = None
+        self._catalog = Catalog()
+        with self.snapshot():
+            self._run(f"CREATE SCHEMA IF NOT EXISTS {SCHEMA}")
+            self._run(f"CREATE TABLE IF NOT EXISTS {SCHEMA}.saved (name text PRIMARY KEY, content bytea)")
+
+    def _run(self, text: str, values: Sequence[Any] = ()) -> Any:
+        return self._connection.execute(text, values or None)
+
+    def _fetch(self, text: str, values: Sequence[Any] = ()) -> list[Any]:
+        rows: list[Any] = self._run(text, values).fetchall()
+        return rows
+
+    # Reading.
+
+    def catalog(self) -> Catalog:
+        """The tables of the current schema whose columns have types that Viewlet knows."""
+        with self.snapshot():
+            found = self._fetch(
+                "SELECT c.relname, a.attname, format_type(a.atttypid, a.atttypmod), NOT a.attnotnull "
+                "FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid "
+                "WHERE c.relkind IN ('r', 'p') AND c.relnamespace = current_schema()::regnamespace "
+                "AND a.attnum > 0 AND NOT a.attisdropped ORDER BY c.relname, a.attnum"
+            )
+            keys = self._fetch(
+                "SELECT i.indrelid::regclass::text, array_agg(a.attname ORDER BY a.attnum) FROM pg_index i "
+                "JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = ANY (i.indkey) "
+                "WHERE i.indisprimary GROUP BY 1"
+            )
+        described = (found, keys)
+        if described != self._described:
+            self._described, self._catalog = described, catalog_of(found, dict(keys), self.dialect)
+        return self._catalog
+
+    def table(self, name: str) -> exp.Table:
+        """The table as it is."""
+        return exp.to_table(name)
+
+    def staged(self, name: str) -> exp.Subquery:
+        """What the sketch has not seen of the log."""
+        return exp.select("*").from_(f'pg_temp."{SCHEMA}_unseen_{name}"').subquery(f"staged_{name}")
+
+    def attribute(self, partition: Partition) -> exp.Expr:
+        """The column; text byte by byte."""
+        column = exp.column(partition.column, quoted=True)
+        if partition.type.kind is not Kind.VARCHAR:
+            return column
+        return exp.Collate(this=column, expression=exp.to_identifier("C", quoted=True))
+
+    def mark(self, partition: Partition) -> tuple[str, Type]:
+        """The server searches among the bounds."""
+        return by_fragment(partition)
+
+    def fragment(self, partition: Partition) -> exp.Expr:
+        """``width_bucket`` over an array of bounds is a binary search; text compares byte by byte."""
+        bounds: exp.Expr = exp.Array(
+            expressions=[literal(bound, partition.type) for bound in partition.bounds]
+        )
+        array = exp.cast(
+            bounds, exp.DataType.build(f"{type_to_sql(partition.type).sql('postgres')}[]", "postgres")
+        )
+        return exp.Coalesce(
+            this=exp.Anonymous(this="width_bucket", expressions=[self.attribute(partition), array]),
+            expressions=[exp.Literal.number(NULL_FRAGMENT)],
+        )
+
+    staged_fragment = fragment
+
+    def sql(self, query: exp.Query) -> str:
+        """The query in PostgreSQL's SQL; equality of NULLs in a form that it can hash."""
+        return query.transform(_hashable).sql("postgres")
+
+    def run(self, text: str) -> pa.Table:
+        """The result of a query."""
+        with self.snapshot():
+            cursor = self._run(text)
+            names = [column.name for column in cursor.description]
+            rows = cursor.fetchall()
+        columns = list(zip(*rows, strict=True)) or [() for _ in names]
+        return pa.Table.from_arrays([pa.array(list(column)) for column in columns], names=names)
+
+    def rows(self, text: str, kinds: Sequence[Type]) -> list[Row]:
+        """The rows of a query as physical values."""
+        columns = [list(column) for column in zip(*self._fetch(text), strict=True)] or [[] for _ in kinds]
+        read = [
+            read_column(column, Column("column", kind), "result")
+            for column, kind in zip(columns, kinds, strict=True)
+        ]
+        return list(zip(*read, strict=True))
+
+    def limits(self, table: str, column: Column) -> tuple[Value, Value]:
+        """From an index where there is one."""
+        with self.snapshot():
+            text = f'SELECT min("{column.name}"), max("{column.name}") FROM "{table}"'
+            ((low, high),) = self.rows(text, [column.type] * 2)
+        return low, high
+
+    def quantiles(self, table: str, column: Column, ranges: int) -> list[Value]:
+        """Of a sample of pages: the histogram of ``pg_stats`` leaves out the most common values."""
+        steps = ", ".join(str(place / ranges) for place in range(1, ranges))
+        share = min(100.0, 100.0 * SAMPLE / max(self.count(table), 1))
+        collation = ' COLLATE "C"' if column.type.kind is Kind.VARCHAR else ""
+        text = (
+            f"SELECT unnest(percentile_disc(ARRAY[{steps}]::float8[]) WITHIN GROUP (ORDER BY x{collation})) "
+            f'FROM (SELECT "{column.name}" AS x FROM "{table}" TABLESAMPLE SYSTEM ({share}) REPEATABLE (1)) t'
+        )
+        with self.snapshot():
+            return [row[0] for row in self.rows(text, [column.type]) if row[0] is not None]
+
+    def count(self, table: str) -> int:
+        """The server's estimate, or exact for a table that was never analyzed."""
+        with self.snapshot():
+            ((count,),) = self._fetch(
+                "SELECT reltuples::bigint FROM pg_class WHERE oid = %s::regclass", [table]
+            )
+            if count < 0:
+                ((count,),) = self._fetch(f'SELECT count(*) FROM "{table}"')
+        return int(count)
+
+    # Versions.
+
+    def track(self, tables: Iterable[Table]) -> None:
+        """Give each table a log and the triggers that write it."""
+        for table in tables:
+            log = _log(table.name)
+            ((known,),) = self._fetch("SELECT to_regclass(%s) IS NOT NULL", [log])
+            if not known:
+                columns = ", ".join(f'"{name}"' for name in table.column_names)
+                for statement in _tracking(table.name, log, columns):
+                    self._run(statement)
+
+    @contextmanager
+    def snapshot(self) -> Iterator[None]:
+        """A REPEATABLE READ transaction."""
+        if self._nested:
+            yield
+            return
+        try:
+            import psycopg
+        except ImportError:
+            raise BackendError("PostgreSQL needs psycopg: pip install 'viewlet[postgres]'") from None
+        status = self._connection.info.transaction_status
+        if status != psycopg.pq.TransactionStatus.IDLE:
+            raise SketchError("a transaction is open on the connection: commit it first")
+        usual = self._connection.isolation_level
+        self._connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
+        self._nested = True
+        try:
+            with self._connection.transaction():
+                yield
+        finally:
+            self._nested = False
+            self._connection.isolation_level = usual
+
+    def version(self) -> Version:
+        """The snapshot, and how much of the own transaction's changes: its number and the last entry."""
+        with self.snapshot():
+            ((snapshot, own),) = self._fetch(
+                "SELECT pg_current_snapshot()::text, coalesce(pg_current_xact_id_if_assigned()::text, '0')"
+            )
+            ((last,),) = (
+                self._fetch(f"SELECT last_value FROM {SCHEMA}.entries") if self._has_log() else ((0,),)
+            )
+        return snapshot, int(own), last if int(own) else 0
+
+    def _has_log(self) -> bool:
+        ((known,),) = self._fetch("SELECT to_regclass(%s) IS NOT NULL", [f"{SCHEMA}.entries"])
+        return bool(known)
+
+    def apply(self, changes: Mapping[Table, list[Change]]) -> None:
+        """Change the tables; the triggers write the log."""
+        with self.snapshot():
+            for table, part in changes.items():
+                self._apply(table, part)
+
+    def _apply(self, table: Table, changes: Sequence[Change]) -> None:
+        batch = weighted_batch(table, changes)
+        rows = list(zip(*(column.to_pylist() for column in batch.columns), strict=True))
+        columns = ", ".join(f'"{name}"' for name in table.column_names)
+        batch_name = "_viewlet_batch"
+        self._run(
+            f'CREATE TEMP TABLE {batch_name} ON COMMIT DROP AS SELECT {columns} FROM "{table.name}" LIMIT 0'
+        )
+        self._run(f"ALTER TABLE {batch_name} ADD COLUMN {WEIGHT} bigint")
+        with self._connection.cursor().copy(f"COPY {batch_name} FROM STDIN") as copy:
+            for row in rows:
+                copy.write_row(row)
+        deleted = sum(row[-1] < 0 for row in rows)
+        if deleted:
+            same = " AND ".join(f'ARRAY[t."{c}"] = ARRAY[b."{c}"]' for c in table.column_names)
+            listed = ", ".join(f't."{c}"' for c in table.column_names)
+            found = self._run(
+                f'DELETE FROM "{table.name}" WHERE ctid = ANY (ARRAY(SELECT id FROM ('
+                f"SELECT t.ctid AS id, b.n, row_number() OVER (PARTITION BY {listed}) AS place "
+                f'FROM "{table.name}" t JOIN (SELECT {columns}, count(*) AS n FROM {batch_name} '
+                f"WHERE {WEIGHT} < 0 GROUP BY {columns}) b ON {same}) found WHERE place <= n))"
+            ).rowcount
+            if found != deleted:
+                raise missing_rows(table, deleted, found)
+        self._run(
+            f'INSERT INTO "{table.name}" ({columns}) SELECT {columns} FROM {batch_name} WHERE {WEIGHT} > 0'
+        )
+        self._run(f"DROP TABLE {batch_name}")
+
+    def stage(self, since: Version, tables: Iterable[Table]) -> dict[str, int] | None:
+        """Copy what the sketch has not seen, so that joins with it are planned for its size."""
+        snapshot, own, last = since
+        counts: dict[str, int] = {}
+        for table in tables:
+            name = f"{SCHEMA}_unseen_{table.name}"
+            self._run(f'DROP TABLE IF EXISTS pg_temp."{name}"')
+            created = self._run(
+                f'CREATE TEMP TABLE "{name}" ON COMMIT DROP AS SELECT * FROM {_log(table.name)} '
+                "WHERE NOT pg_visible_in_snapshot(_transaction, %s::pg_snapshot) "
+                "AND NOT (_transaction = %s::text::xid8 AND _entry <= %s)",
+                [snapshot, str(own), last],
+            )
+            counts[table.name] = created.rowcount
+        return {name: count for name, count in counts.items() if count}
+
+    def staged_rows(self, table: Table, columns: Sequence[Column]) -> list[Row]:
+        """Some columns of the staged insertions."""
+        listed = ", ".join(f'"{column.name}"' for column in columns)
+        text = f'SELECT DISTINCT {listed} FROM pg_temp."{SCHEMA}_unseen_{table.name}" WHERE {WEIGHT} > 0'
+        return self.rows(text, [column.type for column in columns])
+
+    def forget(self, versions: Sequence[Version]) -> None:
+        """Shorten the logs to what some sketch still has to see."""
+        with self.snapshot():
+            conditions = " AND ".join(
+                ["pg_visible_in_snapshot(_transaction, %s::pg_snapshot)"] * len(versions)
+            )
+            for (name,) in self._fetch(
+                "SELECT c.relname FROM pg_class c WHERE c.relnamespace = %s::regnamespace "
+                "AND c.relkind = 'r' AND c.relname LIKE 'changes\\_%%'",
+                [SCHEMA],
+            ):
+                snapshots = [version[0] for version in versions]
+                where = f" WHERE {conditions}" if versions else ""
+                self._run(f'DELETE FROM {SCHEMA}."{name}"{where}', snapshots)
+
+    # States of sketches.
+
+    def save(self, name: str, content: bytes | None) -> None:
+        """A row of a table of its own."""
+        with self.snapshot():
+            self._run(f"DELETE FROM {SCHEMA}.saved WHERE name = %s", [name])
+            if content is not None:
+                self._run(f"INSERT INTO {SCHEMA}.saved VALUES (%s, %s)", [name, content])
+
+    def saved(self) -> Mapping[str, bytes]:
+        """The rows of that table."""
+        with self.snapshot():
+            return {name: bytes(c) for name, c in self._fetch(f"SELECT name, content FROM {SCHEMA}.saved")}
+
+
+def _log(name: str) -> str:
+    return f'{SCHEMA}."changes_{name}"'
+
+
+def _tracking(name: str, log: str, columns: str) -> Iterator[str]:
+    """The statements that give a table its log and triggers."""
+    yield f"CREATE SEQUENCE IF NOT EXISTS {SCHEMA}.entries"
+    yield (
+        f"CREATE TABLE {log} AS SELECT {columns}, 0::bigint AS {WEIGHT}, "
+        f"pg_current_xact_id() AS _transaction, "
+        f'0::bigint AS _entry FROM "{name}" LIMIT 0'
+    )
+    for event, referencing, appeared, disappeared in TRIGGERS:
+        inserts = "".join(
+            f"INSERT INTO {log} SELECT {columns}, {weight}, pg_current_xact_id(), "
+            f"nextval('{SCHEMA}.entries') FROM {rows};"
+            for rows, weight in ((appeared, 1), (disappeared, -1))
+            if rows is not None
+        )
+        yield from _trigger(name, event, f"AFTER {event.upper()}", referencing, inserts)
+    emptied = (
+        f"INSERT INTO {log} SELECT {columns}, -1, pg_current_xact_id(), nextval('{SCHEMA}.entries') "
+        f'FROM "{name}";'
+    )
+    yield from _trigger(name, "truncate", "BEFORE TRUNCATE", "", emptied)
+
+
+def _trigger(name: str, event: str, when: str, referencing: str, body: str) -> Iterator[str]:
+    function = f'{SCHEMA}."on_{event}_{name}"'
+    yield (
+        f"CREATE OR REPLACE FUNCTION {function}() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER "
+        f"AS $viewlet$ BEGIN {body} RETURN NULL; END $viewlet$"
+    )
+    yield (
+        f'CREATE TRIGGER "viewlet_sketches_{event}" {when} ON "{name}" {referencing} '
+        f"FOR EACH STATEMENT EXECUTE FUNCTION {function}()"
+    )
+
+
+def _hashable(node: exp.Expr) -> exp.Expr:
+    """``a IS NOT DISTINCT FROM b`` as ``ARRAY[a] = ARRAY[b]``, where NULL equals NULL and joins can hash."""
+    if isinstance(node, exp.NullSafeEQ):
+        sides = (exp.Array(expressions=[node.this]), exp.Array(expressions=[node.expression]))
+        return exp.EQ(this=sides[0], expression=sides[1])
+    return node

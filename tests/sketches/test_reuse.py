@@ -1,0 +1,115 @@
+"""Which other queries a sketch serves: what the rules accept never fails, what they refuse can."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from sketches.databases import arrow_result, load, random_changes, random_data, result
+from viewlet import sketches
+
+AVG = "SELECT a FROM r GROUP BY a HAVING avg(d) < {}"
+COUNT = "SELECT a FROM r WHERE c >= {} GROUP BY a HAVING count(*) > {}"
+SUM = "SELECT a FROM r WHERE c >= {} GROUP BY a HAVING sum(d) > {}"
+TOP = "SELECT a, sum(d) AS v FROM r {} GROUP BY a ORDER BY v DESC NULLS LAST, a LIMIT {}"
+
+SERVED = {
+    "R1 stricter threshold": (AVG.format(6), AVG.format(5), "r.a"),
+    "R1 both sides": (
+        "SELECT a FROM r GROUP BY a HAVING avg(d) BETWEEN 2 AND 8",
+        "SELECT a FROM r GROUP BY a HAVING avg(d) > 3 AND avg(d) < 7",
+        "r.a",
+    ),
+    "R1 other attribute": (SUM.format(1, 10), SUM.format(1, 20), "r.b"),
+    "R1 or": (
+        "SELECT a FROM r GROUP BY a HAVING max(d) > 7 OR min(c) < 1",
+        "SELECT a FROM r GROUP BY a HAVING max(d) > 8",
+        "r.b",
+    ),
+    "R2 stricter WHERE on groups": (
+        AVG.format(6),
+        "SELECT a FROM r WHERE a > 1 GROUP BY a HAVING avg(d) < 6",
+        "r.a",
+    ),
+    "R2 beside another condition": (
+        "SELECT a FROM r WHERE c > 1 GROUP BY a HAVING avg(d) < 6",
+        "SELECT a FROM r WHERE c > 1 AND a > 1 GROUP BY a HAVING avg(d) < 6",
+        "r.a",
+    ),
+    "R3 count": (COUNT.format(1, 2), COUNT.format(2, 2), "r.b"),
+    "R3 sum": (SUM.format(1, 10), SUM.format(3, 12), "r.a"),
+    "R4 fewer": (TOP.format("", 3), TOP.format("", 2), "r.a"),
+    "R5 other columns": (
+        AVG.format(6),
+        "SELECT a, count(*), max(c) FROM r GROUP BY a HAVING avg(d) < 6",
+        "r.a",
+    ),
+    "rows": ("SELECT a, b FROM r WHERE d > 3", "SELECT c FROM r WHERE d > 5 AND b = 1", "r.c"),
+    "join": (
+        "SELECT a, y FROM r JOIN s ON b = x WHERE y > 1",
+        "SELECT a FROM r JOIN s ON b = x WHERE y > 2 AND a < 3",
+        "s.y",
+    ),
+}
+
+REFUSED = {
+    "R1 wider threshold": (AVG.format(5), AVG.format(6), "r.a", "R1"),
+    "R1 another aggregate": (AVG.format(5), "SELECT a FROM r GROUP BY a HAVING max(d) > 7", "r.a", "R1"),
+    "R2 wider WHERE": (
+        "SELECT a FROM r WHERE a > 1 GROUP BY a HAVING avg(d) < 6",
+        AVG.format(6),
+        "r.a",
+        "R1",
+    ),
+    "R3 avg": (AVG.format(5), "SELECT a FROM r WHERE c > 2 GROUP BY a HAVING avg(d) < 5", "r.a", "R3"),
+    "R3 count below": (
+        "SELECT a FROM r GROUP BY a HAVING count(*) < 4",
+        "SELECT a FROM r WHERE c > 2 GROUP BY a HAVING count(*) < 4",
+        "r.a",
+        "R3",
+    ),
+    "R4 more": (TOP.format("", 2), TOP.format("", 3), "r.a", "R4"),
+    "R4 stricter WHERE": (TOP.format("", 2), TOP.format("WHERE a > 1", 2), "r.a", "R4"),
+    "other groups": (
+        "SELECT a FROM r GROUP BY a HAVING count(*) > 5",
+        "SELECT b FROM r GROUP BY b HAVING count(*) > 5",
+        "r.a",
+        "groups",
+    ),
+    "not safe": (AVG.format(6), "SELECT b FROM r GROUP BY b HAVING avg(d) < 6", "r.a", "not safe"),
+}
+
+
+@pytest.mark.parametrize("name", SERVED)
+def test_served(name: str) -> None:
+    old, new, attribute = SERVED[name]
+    random = Random(name)
+    for _ in range(4):
+        data = random_data(random, 25)
+        connection = load(data)
+        store = sketches.open(connection)
+        store.capture(old, on=attribute, ranges=[1, 2, 3, 4])
+        for _ in range(2):
+            assert arrow_result(store.query(new)) == result(connection, new), (
+                f"{store.rewrite(new)} over {data}"
+            )
+            store.apply(random_changes(random, data))
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_refused(name: str) -> None:
+    old, new, attribute, reason = REFUSED[name]
+    random = Random(name)
+    wrong = 0
+    for _ in range(60):
+        connection = load(random_data(random, 20))
+        store = sketches.open(connection)
+        sketch = store.capture(old, on=attribute, ranges=[1, 2, 3, 4])
+        with pytest.raises(sketches.SketchError, match=reason):
+            store.query(new)
+        restricted = store._restricted(new, sketch)
+        wrong += result(connection, restricted) != result(connection, new)
+        if wrong:
+            return
+    raise AssertionError("the refusal has no counterexample")

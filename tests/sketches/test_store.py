@@ -1,0 +1,180 @@
+"""The store: advice, several attributes, versions, saved states, errors."""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+import pkgutil
+from decimal import Decimal
+from random import Random
+
+import duckdb
+import pyarrow as pa
+import pytest
+
+import viewlet.sketches
+from sketches.databases import arrow_result, load, random_changes, random_data, result
+from viewlet import sketches
+from viewlet.errors import DataError
+
+HAVING = "SELECT a FROM r GROUP BY a HAVING sum(d) > 20"
+
+
+def modules() -> list[str]:
+    found = pkgutil.walk_packages(viewlet.sketches.__path__, "viewlet.sketches.")
+    return ["viewlet.sketches", *(module.name for module in found)]
+
+
+@pytest.mark.parametrize("name", modules())
+def test_examples_in_docstrings(name: str) -> None:
+    failed, _ = doctest.testmod(importlib.import_module(name))
+    assert not failed
+
+
+def test_advice() -> None:
+    store = sketches.open(load(random_data(Random(0), 40)))
+    advice = {row.attribute: row for row in store.advise("SELECT a FROM r GROUP BY a HAVING avg(d) < 4")}
+    assert [name for name, row in advice.items() if row.safe] == ["a"]
+    assert advice["a"].estimated_fragments is not None
+    assert advice["a"].estimated_gain >= 1
+    assert "avg(d) can move either way" in advice["c"].reason
+
+
+def test_several_attributes() -> None:
+    """The restrictions of all attributes hold at once."""
+    random = Random(3)
+    for _ in range(6):
+        data = random_data(random, 30)
+        connection = load(data)
+        store = sketches.open(connection)
+        text = "SELECT a FROM r JOIN s ON b = x GROUP BY a HAVING sum(y) > 5"
+        sketch = store.capture(text, on=["r.a", "r.c", "s.y"], ranges=[1, 2, 3])
+        for _ in range(4):
+            assert arrow_result(store.query(text)) == result(connection, text)
+            incremental = [fragments for _, fragments in sketch.restrictions]
+            sketch.recapture()
+            assert incremental == [fragments for _, fragments in sketch.restrictions]
+            store.apply(random_changes(random, data))
+        assert sketch.fragments == sketch.fragments_of("r.a")
+
+
+def test_free_capture_agrees() -> None:
+    random = Random(4)
+    for _ in range(5):
+        connection = load(random_data(random, 30))
+        store = sketches.open(connection)
+        free = store.capture(HAVING, on="r.a", ranges=[1, 2, 3], way="free")
+        assert free.fragments == store.capture(HAVING, on="r.a", ranges=[1, 2, 3]).fragments
+    with pytest.raises(sketches.SketchError, match="column of the result"):
+        store.capture(HAVING, on="r.c", ranges=[2], way="free")
+
+
+def test_saved_and_restored(tmp_path) -> None:
+    random = Random(6)
+    data = random_data(random, 40)
+    path = str(tmp_path / "data.duckdb")
+    texts = {
+        HAVING: "r.c",
+        "SELECT a, max(d) AS m FROM r GROUP BY a ORDER BY m DESC NULLS LAST, a LIMIT 2": "r.a",
+        "SELECT a FROM r GROUP BY a HAVING count(DISTINCT d) > 3": "r.b",
+    }
+    with duckdb.connect(path) as connection:
+        load(data, connection)
+        store = sketches.open(connection)
+        for text, attribute in texts.items():
+            store.capture(text, on=attribute, ranges=[1, 2, 3], eager=False, bound=2)
+        store.apply(random_changes(random, data))
+        store.refresh()
+        store.save()
+        store.apply(random_changes(random, data))
+    with duckdb.connect(path) as connection:
+        again = sketches.open(connection)
+        again.apply(random_changes(random, data))
+        for text in texts:
+            assert arrow_result(again.query(text)) == result(connection, text)
+        assert [sketch.costs.captures for sketch in again.sketches] == [0, 0, 0]
+        restored = [sketch.fragments for sketch in again.sketches]
+        for sketch in again.sketches:
+            sketch.recapture()
+        assert restored == [sketch.fragments for sketch in again.sketches]
+
+
+def test_changes_behind_the_back_are_noticed() -> None:
+    connection = load({"r": [(1, 1, 1, 30)], "s": []})
+    store = sketches.open(connection)
+    sketch = store.capture(HAVING, on="r.a", ranges=[2, 3])
+    connection.execute("INSERT INTO r VALUES (3, 1, 1, 99)")
+    assert arrow_result(store.query(HAVING)) == result(connection, HAVING)
+    assert sketch.costs.captures == 2
+    store.apply({"r": [(2, 1, 1, 99)]})
+    assert sketch.costs.captures == 2
+    assert arrow_result(store.query(HAVING)) == result(connection, HAVING)
+
+
+def test_failed_batch_changes_nothing() -> None:
+    connection = load({"r": [(1, 1, 1, 30), (1, 1, 1, 30)], "s": []})
+    store = sketches.open(connection)
+    sketch = store.capture(HAVING, on="r.a", ranges=[2, 3])
+    before = sketch.version
+    batch = pa.table({"a": [1, 2], "b": [1, 1], "c": [1, 1], "d": [30, 30], "_weight": [-3, 1]})
+    with pytest.raises(DataError, match="1 of 3 rows to delete are not there"):
+        store.apply({"r": batch})
+    assert result(connection, "SELECT count(*) FROM r") == {(2,): 1}
+    assert sketch.version == before
+    assert sketch.fragments == {0}
+    store.apply({"r": batch.set_column(4, "_weight", pa.array([-2, 1]))})
+    assert sketch.fragments == {1}
+
+
+def test_types_of_attributes() -> None:
+    """Dates, decimals, doubles and text can be cut into ranges."""
+    connection = duckdb.connect()
+    connection.execute("CREATE TABLE t (k DATE, p DECIMAL(9,2), f DOUBLE, w VARCHAR, n INT)")
+    connection.execute(
+        "INSERT INTO t SELECT DATE '2020-01-01' + i::INT, i / 4, i / 8, 'w' || (i % 10), i % 7 "
+        "FROM range(200) g(i)"
+    )
+    store = sketches.open(connection)
+    for column in ("k", "p", "f", "w"):
+        text = f"SELECT {column}, sum(n) AS s FROM t GROUP BY {column} HAVING sum(n) > 5"
+        sketch = store.capture(text, on=f"t.{column}", ranges=16)
+        assert len(sketch.fragments) > 0
+        assert arrow_result(store.query(text)) == result(connection, text)
+    store.apply({"t": [(None, Decimal("3.5"), 900.0, "zz", 50)]})
+    for sketch in store.sketches:
+        assert arrow_result(store.query(sketch.text)) == result(connection, sketch.text)
+
+
+@pytest.mark.parametrize(
+    ("query", "on", "ranges", "reason"),
+    [
+        (HAVING, "a", 4, "table.column"),
+        (HAVING, "r.nope", 4, "no column nope"),
+        (HAVING, "r.a", [3, 2], "must increase"),
+        (HAVING, "r.a", 0, "at least 1"),
+        ("SELECT a FROM r WHERE d / 3 > 1.5", "r.a", 4, None),
+    ],
+)
+def test_errors(query: str, on: str, ranges: object, reason: str | None) -> None:
+    connection = load(random_data(Random(1), 20))
+    store = sketches.open(connection)
+    if reason is None:
+        store.capture(query, on=on, ranges=ranges)
+        assert arrow_result(store.query(query)) == result(connection, query)
+        return
+    with pytest.raises(sketches.SketchError, match=reason):
+        store.capture(query, on=on, ranges=ranges)
+
+
+def test_unknown_connection_is_refused() -> None:
+    with pytest.raises(sketches.SketchError, match="cannot keep sketches"):
+        sketches.open(object())
+
+
+def test_skew_gets_ranges_of_its_own() -> None:
+    """Most-common values do not drag their neighbours along."""
+    connection = load({"r": [(1 if i % 2 else i % 50, i, i, i) for i in range(400)], "s": []})
+    store = sketches.open(connection)
+    sketch = store.capture("SELECT a FROM r GROUP BY a HAVING count(*) > 100", on="r.a", ranges=8)
+    (partition,) = sketch.partitions
+    assert partition.intervals(sketch.fragments) == [(1, 2)]
