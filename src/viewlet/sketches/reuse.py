@@ -16,6 +16,7 @@ from viewlet.core.scalar import TRUE, Scalar, Var, conjunction, conjuncts
 from viewlet.plan.conditions import reads
 from viewlet.plan.nodes import (
     Aggregate,
+    AggregateCall,
     Distinct,
     Filter,
     Join,
