@@ -83,6 +83,7 @@ class _State:
     pending: frozenset[int]
     stop: Stop | None
     bound: frozenset[str]
+    changed: bool  # a change is among the factors so far, so that the product is small
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +95,7 @@ class Router:
 
     def route(self, term: Term, keys: tuple[Argument, ...], target: Location) -> tuple[Leg, ...]:
         """The cheapest route of a term whose sums by ``keys`` are for a map at ``target``."""
-        start = _State(frozenset(range(len(term.factors))), None, frozenset())
+        start = _State(frozenset(range(len(term.factors))), None, frozenset(), changed=False)
         order = count()
         queue: list[tuple[float, int, _State, tuple[Leg, ...]]] = [(0.0, next(order), start, ())]
         done: set[_State] = set()
@@ -133,15 +134,17 @@ class Router:
                 if found is None:
                     continue
                 taken, bound, fetches = found
-                first = state.stop is None and isinstance(stop, Local)
-                if not first and not any(_counts(term.factors[i]) for i in taken):
+                trivial = state.stop is None and isinstance(stop, Local) and taken == state.pending
+                if not trivial and not any(_counts(term.factors[i]) for i in taken):
                     continue
                 price = sum(fetch.cost for fetch in fetches)
                 price += ROUND if arrival is not None or (fetches and state.stop is None) else 0.0
-                price += GATHERED * (isinstance(stop, Local) and arrival is not None)
+                if arrival is not None:
+                    price += GATHERED * isinstance(stop, Local) + self._weight(state)
                 own = tuple(term.factors[i] for i in sorted(taken))
                 leg = Leg(arrival, stop, own, tuple(dict.fromkeys(fetches)))
-                yield price, leg, _State(state.pending - taken, stop, bound)
+                changed = state.changed or any(map(_reads_change, own))
+                yield price, leg, _State(state.pending - taken, stop, bound, changed)
 
     def _start_at_change(self, term: Term) -> Iterator[tuple[float, Leg, _State]]:
         """Start where the change arrives, with what only it and replicated maps decide: pre-aggregation."""
@@ -154,8 +157,14 @@ class Router:
                 own = (factor, *(term.factors[j] for j in sorted(taken)))
                 cost = sum(fetch.cost for fetch in fetches) + (ROUND if fetches else 0.0)
                 leg = Leg(None, self.changes_at, own, tuple(dict.fromkeys(fetches)))
-                yield cost, leg, _State(rest - taken, self.changes_at, bound)
+                yield cost, leg, _State(rest - taken, self.changes_at, bound, changed=True)
                 return
+
+    def _weight(self, state: _State) -> float:
+        """What it costs to move the product so far, beyond the round itself."""
+        if state.changed:
+            return 0.0
+        return MOVED_LOCAL_MAP if isinstance(state.stop, Local) else MOVED_MAP
 
     def _arrival(self, state: _State, stop: Stop) -> Movement | None:
         if state.stop is None:
@@ -321,6 +330,16 @@ def _light(fetches: tuple[Fetch, ...]) -> bool:
 def _counts(factor: Factor) -> bool:
     """Is it work worth a stop, not only a condition that could be tested anywhere?"""
     return isinstance(factor, MapRef | Delta | Lift | Extremum | Exists)
+
+
+def _reads_change(factor: Factor) -> bool:
+    match factor:
+        case Delta():
+            return True
+        case Lift(query=query) | Extremum(query=query) | Exists(query=query):
+            return any(_reads_change(f) for term in query for f in term.factors)
+        case _:
+            return False
 
 
 def _is_ready(factor: Factor, known: set[str]) -> bool:
