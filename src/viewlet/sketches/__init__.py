@@ -18,7 +18,7 @@ __all__ = ["ExhaustedError", "Sketch", "SketchError", "StaleError", "Store", "Un
 
 
 def open(connection: Any) -> Store:
-    """The sketches of a database: of a DuckDB or psycopg connection.
+    """The sketches of a database: of a DuckDB or psycopg connection, or of a viewlet Database.
 
     >>> import duckdb
     >>> db = duckdb.connect()
@@ -42,4 +42,10 @@ def open(connection: Any) -> Store:
         from viewlet.sketches.backends.postgres import Postgres
 
         return Store(Postgres(connection))
-    raise SketchError(f"cannot keep sketches in {kind}; give a DuckDB or psycopg connection")
+    if kind == "viewlet.database.Database":
+        from viewlet.sketches.backends.database import ViewletDatabase
+
+        return Store(ViewletDatabase(connection))
+    raise SketchError(
+        f"cannot keep sketches in {kind}; give a DuckDB or psycopg connection, or a viewlet Database"
+    )

@@ -36,7 +36,6 @@ from viewlet.plan.nodes import (
 )
 from viewlet.plan.scope import outputs
 from viewlet.sketches.errors import SketchError
-from viewlet.sketches.partition import NULL_FRAGMENT, Partition
 
 Source: TypeAlias = Callable[[Scan], exp.Select]
 """The rows of a scan: a SELECT whose columns are the scan's variables."""
@@ -304,22 +303,3 @@ def type_to_sql(kind: Type) -> exp.DataType:
     if kind.kind is Kind.DECIMAL:
         return exp.DataType.build(f"DECIMAL({kind.precision}, {kind.scale})")
     return exp.DataType.build(kind.kind.value if kind.kind is not Kind.NULL else "INT")
-
-
-def fragment_to_sql(partition: Partition, column: exp.Expr) -> exp.Expr:
-    """The fragment of a column's value: a binary search written as nested CASE, NULL first."""
-    null = exp.If(this=exp.Is(this=column.copy(), expression=exp.Null()), true=literal(NULL_FRAGMENT, _INT))
-    return exp.Case(ifs=[null], default=_search(partition, column, 0, len(partition.bounds)))
-
-
-_INT = Type(Kind.INT)
-
-
-def _search(partition: Partition, column: exp.Expr, low: int, high: int) -> exp.Expr:
-    """The number of bounds <= x, which lies between ``low`` and ``high``."""
-    if low == high:
-        return exp.Literal.number(low)
-    middle = (low + high) // 2
-    below = exp.LT(this=column.copy(), expression=literal(partition.bounds[middle], partition.type))
-    then = _search(partition, column, low, middle)
-    return exp.Case(ifs=[exp.If(this=below, true=then)], default=_search(partition, column, middle + 1, high))

@@ -19,6 +19,7 @@ from viewlet.sketches.operators.leaf import NotLinearError
 from viewlet.sketches.operators.merge import Merge
 from viewlet.sketches.partition import Partition
 from viewlet.sketches.safety import Judgement, Verdict
+from viewlet.sketches.views import Counters, KeepsViews
 from viewlet.sql.catalog import Table
 
 if TYPE_CHECKING:
@@ -61,6 +62,7 @@ class Sketch:
     _found: Fragments = field(default_factory=list)
     _root: Operator | None = None
     _merge: Merge | None = None
+    _counters: Counters | None = None
 
     # Reading.
 
@@ -90,7 +92,7 @@ class Sketch:
     @property
     def incremental(self) -> bool:
         """Is there state from which changes are followed?"""
-        return self._root is not None
+        return self._root is not None or self._counters is not None
 
     # Capturing and maintaining.
 
@@ -114,8 +116,11 @@ class Sketch:
             self._found = capture_two_pass(self.query, self.partitions, self._backend)
 
     def _capture_with_state(self) -> bool:
-        """Load the operators; ``False``, with the reason kept, if no operator follows the query."""
+        """Load the operators or create the views; ``False``, with the reason kept, if nothing follows it."""
         try:
+            if isinstance(self._backend, KeepsViews):
+                self._create_counters(self._backend)
+                return True
             root = Builder(self.partitions, self._backend, self.bound).root(self.query)
         except NotIncrementalError as reason:
             if self.way == "instrumented":
@@ -128,12 +133,23 @@ class Sketch:
         self._read_counts()
         return True
 
+    def _create_counters(self, database: KeepsViews) -> None:
+        if self._counters is None:
+            self._counters = Counters(self.query, self.partitions, self.assumes, database)
+        self._found = self._counters.fragments()
+
     def _read_counts(self) -> None:
         assert self._merge is not None
         self._found = [self._merge.fragments(place) for place in range(len(self.partitions))]
 
     def refresh(self) -> None:
         """Bring the sketch to the present version: by the changes since its own, or from scratch."""
+        if self._counters is not None:
+            self._found, broken = self._counters.fragments(), self._counters.broken()
+            if broken is not None:
+                self.retired = f"an update broke {broken}"
+            self.version = self._backend.version()
+            return
         with self._backend.snapshot():
             staged = self._backend.stage(self.version, self.schema)
             if staged is None:
@@ -222,6 +238,8 @@ class Sketch:
             lines.append(f"retired: {self.retired}")
         if self._root is not None:
             lines.append(f"kept incrementally: {self._root.entries()} entries of state, at {self.version}")
+        elif self._counters is not None:
+            lines.append(f"kept as views of the database: {self._counters.entries()} counters")
         else:
             reason = self.not_incremental or f"captured by way of {self.way}, which keeps no state"
             lines.append(f"captured again when the data changes: {reason}")

@@ -1,0 +1,161 @@
+"""A viewlet Database: a sketch of it is a view of it.
+
+The annotated query (``lineage.py``), counted per value of the attribute, is created as a materialized view.
+So the database's own trigger programs keep the sketch fresh, whoever changes the data; what a sketch assumes
+of a column is a view of the exceptions. Queries are answered by DuckDB over Arrow, as by ``Database.sql``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from sqlglot import exp
+
+from viewlet.backends.base import Change
+from viewlet.core.types import BIGINT, Column, Type, Value
+from viewlet.sketches.backends.base import Version, arrow_rows, weighted_batch
+from viewlet.sketches.facts import Assumption
+from viewlet.sketches.lineage import by_value
+from viewlet.sketches.operators.base import Row
+from viewlet.sketches.partition import Partition
+from viewlet.sql.catalog import Catalog, Table
+
+if TYPE_CHECKING:
+    from viewlet.database import Database
+
+
+class ViewletDatabase:
+    """A database in this process."""
+
+    dialect = "spark"
+    text_is_bytes = True
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._views = 0
+
+    # Views.
+
+    def create_view(self, query: exp.Query) -> str:
+        """Keep the result of a query fresh, and give the view's name."""
+        self._views += 1
+        name = f"_sketch_{self._views}"
+        self._database.execute(f"CREATE MATERIALIZED VIEW {name} AS {self.sql(query)}")
+        return name
+
+    def drop_view(self, name: str) -> None:
+        """Forget a view."""
+        self._database.execute(f"DROP MATERIALIZED VIEW {name}")
+
+    def view_rows(self, name: str) -> list[tuple[Any, ...]]:
+        """The rows of a view, as physical values."""
+        rows, _ = self._database.ordered(name)
+        return rows
+
+    def exceptions_view(self, assumption: Assumption) -> str:
+        """A view with one row per value that breaks an assumption."""
+        column = exp.column(assumption.column, quoted=True)
+        broken: list[exp.Expr] = []
+        if assumption.low is not None:
+            broken.append(column.copy() < assumption.low)
+        if assumption.high is not None:
+            broken.append(column.copy() > assumption.high)
+        select = exp.select(column, exp.alias_(exp.Count(this=exp.Star()), "n")).from_(assumption.table)
+        return self.create_view(select.where(exp.or_(*broken)).group_by(column.copy()))
+
+    # Reading.
+
+    def catalog(self) -> Catalog:
+        """The database's own."""
+        return self._database.catalog
+
+    def attribute(self, partition: Partition) -> exp.Expr:
+        """The column."""
+        return exp.column(partition.column, quoted=True)
+
+    def table(self, name: str) -> exp.Table:
+        """The table as it is."""
+        return exp.to_table(name)
+
+    def staged(self, name: str) -> exp.Table:
+        """Never asked for: views follow the changes."""
+        raise AssertionError(f"changes of {name} are not staged")
+
+    def mark(self, partition: Partition) -> tuple[str, Type]:
+        """Values tell fragments."""
+        return by_value(partition)
+
+    def fragment(self, partition: Partition) -> exp.Expr:
+        """Never asked for: values tell fragments."""
+        raise AssertionError(f"{partition.name} is marked by value")
+
+    staged_fragment = fragment
+
+    def sql(self, query: exp.Query) -> str:
+        """The query in Spark's SQL, the database's dialect."""
+        return query.sql(self.dialect)
+
+    def run(self, text: str) -> pa.Table:
+        """The result of a query."""
+        return self._database.sql(text)
+
+    def rows(self, text: str, kinds: Sequence[Type]) -> list[Row]:
+        """The rows of a query as physical values."""
+        return arrow_rows(self.run(text), kinds)
+
+    def limits(self, table: str, column: Column) -> tuple[Value, Value]:
+        """By a scan."""
+        text = f"SELECT min(`{column.name}`), max(`{column.name}`) FROM `{table}`"
+        ((low, high),) = self.rows(text, [column.type] * 2)
+        return low, high
+
+    def quantiles(self, table: str, column: Column, ranges: int) -> list[Value]:
+        """By rank."""
+        text = f"SELECT `{column.name}` AS x FROM `{table}` WHERE `{column.name}` IS NOT NULL ORDER BY x"
+        values = [row[0] for row in self.rows(text, [column.type])]
+        return [values[len(values) * place // ranges] for place in range(1, ranges)] if values else []
+
+    def count(self, table: str) -> int:
+        """Exact."""
+        ((count,),) = self.rows(f"SELECT count(*) FROM `{table}`", [BIGINT])
+        assert isinstance(count, int)
+        return count
+
+    # Versions.
+
+    def track(self, tables: Iterable[Table]) -> None:
+        """Nothing to do: views follow the changes."""
+
+    @contextmanager
+    def snapshot(self) -> Iterator[None]:
+        """Nothing to do: one process, one writer."""
+        yield
+
+    def version(self) -> Version:
+        """The number of the last commit."""
+        return self._database.version
+
+    def apply(self, changes: Mapping[Table, list[Change]]) -> None:
+        """One commit."""
+        self._database.apply({table.name: weighted_batch(table, part) for table, part in changes.items()})
+
+    def stage(self, since: Version, tables: Iterable[Table]) -> dict[str, int] | None:
+        """Changes are not kept: what no view follows is captured again."""
+        return {} if since == self.version() else None
+
+    def staged_rows(self, table: Table, columns: Sequence[Column]) -> list[Row]:
+        """Never asked for: nothing is staged."""
+        raise AssertionError(f"changes of {table.name} are not staged")
+
+    def forget(self, versions: Sequence[Version]) -> None:
+        """Nothing is kept."""
+
+    def save(self, name: str, content: bytes | None) -> None:
+        """Nothing to keep: the views are the state, and as durable as the database."""
+
+    def saved(self) -> Mapping[str, bytes]:
+        """Nothing."""
+        return {}

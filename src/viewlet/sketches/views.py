@@ -1,0 +1,102 @@
+"""Sketches as views: the fragment counters of a query, kept by the trigger programs of a database."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Protocol, runtime_checkable
+
+from sqlglot import exp
+
+from viewlet.core.types import Value
+from viewlet.errors import ViewletError
+from viewlet.plan.nodes import Query, Scan, Top
+from viewlet.plan.scope import walk
+from viewlet.sketches.errors import SketchError
+from viewlet.sketches.facts import Assumption
+from viewlet.sketches.lineage import annotate, by_value, names_of
+from viewlet.sketches.operators.build import NotIncrementalError, essential
+from viewlet.sketches.operators.leaf import Reader
+from viewlet.sketches.partition import Partition
+from viewlet.sketches.plan_to_sql import plan_to_sql
+from viewlet.sketches.scans import Reading, scan_to_sql
+
+
+@runtime_checkable
+class KeepsViews(Reader, Protocol):
+    """A database that keeps results of queries fresh by itself."""
+
+    def create_view(self, query: exp.Query) -> str:
+        """Keep the result of a query fresh, and give the view's name."""
+
+    def drop_view(self, name: str) -> None:
+        """Forget a view."""
+
+    def view_rows(self, name: str) -> list[tuple[Any, ...]]:
+        """The rows of a view, as physical values."""
+
+    def exceptions_view(self, assumption: Assumption) -> str:
+        """A view with one row per value that breaks an assumption."""
+
+
+class Counters:
+    """Views that count, per value of an attribute, the rows of a query's annotated result."""
+
+    def __init__(
+        self,
+        query: Query,
+        partitions: Sequence[Partition],
+        assumes: Iterable[Assumption],
+        database: KeepsViews,
+    ) -> None:
+        self._partitions, self._database = partitions, database
+        self._views: list[tuple[int, str]] = []
+        self._exceptions: list[tuple[Assumption, str]] = []
+        plan = essential(query).plan
+        if any(isinstance(node, Top) and node.limit is not None for node in walk(plan)):
+            raise NotIncrementalError("a view below LIMIT has no order; top-k is captured again")
+        try:
+            for part in annotate(plan, partitions, names_of(plan), by_value):
+                for partition, var in part.fragments:
+                    counted = self._counted(plan_to_sql(part.plan, self._source), var.name)
+                    self._views.append((partitions.index(partition), database.create_view(counted)))
+            for assumption in assumes:
+                self._exceptions.append((assumption, database.exceptions_view(assumption)))
+        except SketchError:
+            self.drop()
+            raise
+        except ViewletError as reason:
+            self.drop()
+            raise NotIncrementalError(f"no view follows it: {reason}") from None
+
+    def _source(self, scan: Scan) -> exp.Select:
+        return scan_to_sql(scan, Reading.NEW, self._partitions, self._database)
+
+    @staticmethod
+    def _counted(annotated: exp.Query, name: str) -> exp.Select:
+        value = exp.column(name, quoted=True)
+        counted = exp.select(value, exp.alias_(exp.Count(this=exp.Star()), "n"))
+        return counted.from_(annotated.subquery("annotated")).group_by(value.copy())
+
+    def fragments(self) -> list[frozenset[int]]:
+        """The fragments with a counter, for each partition."""
+        found: list[set[int]] = [set() for _ in self._partitions]
+        for place, view in self._views:
+            values: Iterable[Value] = (row[0] for row in self._database.view_rows(view))
+            found[place].update(map(self._partitions[place].fragment_of, values))
+        return [frozenset(fragments) for fragments in found]
+
+    def broken(self) -> Assumption | None:
+        """An assumption that some row breaks."""
+        return next((a for a, view in self._exceptions if self._database.view_rows(view)), None)
+
+    def entries(self) -> int:
+        """The rows of the views."""
+        return sum(len(self._database.view_rows(view)) for _, view in self._views)
+
+    def drop(self) -> None:
+        """Forget the views."""
+        for _, view in self._views:
+            self._database.drop_view(view)
+        for _, view in self._exceptions:
+            self._database.drop_view(view)
+        self._views, self._exceptions = [], []
