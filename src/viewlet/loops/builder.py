@@ -238,8 +238,22 @@ class BlockBuilder:
         """Something to do at the end of the block."""
         self._last.append(op)
 
+    def _lookup(self, what: Hashable) -> GetBuilder | None:
+        """A lookup that this block or a condition in it makes."""
+        found = self._bindings.get(what)
+        inner = (block._lookup(what) for block in self._conditions.values())
+        return found if isinstance(found, GetBuilder) else next((f for f in inner if f is not None), None)
+
     def _share(self) -> None:
-        """Leave to the blocks around this one what they bind anyway."""
+        """Leave to the blocks around this one what they bind anyway.
+
+        An entry that this block adds to is looked up here, if a condition in it looks it up at all: the
+        addition has to find it in any case.
+        """
+        for record, keys in self._added:
+            lookup = self._lookup(("get", record, keys))
+            if lookup is not None:
+                self._bindings[("get", record, keys)] = lookup
         for what, own in list(self._bindings.items()):
             outer = self.parent._shared(what) if self.parent is not None else None
             if outer is not None:

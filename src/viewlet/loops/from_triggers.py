@@ -28,6 +28,7 @@ from viewlet.loops.nodes import (
     operations,
 )
 from viewlet.loops.order import reads_before_writes
+from viewlet.loops.reuse import reuse_lookups
 from viewlet.loops.storage import Storage, open_storage, widened
 from viewlet.sql.catalog import Table
 from viewlet.triggers.order import reads
@@ -113,7 +114,7 @@ def _trigger(trigger: Trigger | None, storage: Storage, variables: Variables, en
     root = BlockBuilder(variables)
     for statement in trigger.increments:
         _add(lowering, statement, root, env)
-    ops: list[Op] = [*reads_before_writes(root.freeze())]
+    ops: list[Op] = [*reuse_lookups(reads_before_writes(root.freeze()))]
     for group in _groups(trigger.recomputations, storage):
         variables.phase += 1
         ops += _recompute(lowering, group, BlockBuilder(variables), env)

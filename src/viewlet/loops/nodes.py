@@ -154,12 +154,16 @@ class Offer:
 
 @dataclass(frozen=True, slots=True)
 class Add:
-    """Add to the fields of one entry; ``later`` puts it off until the :class:`Flush`."""
+    """Add to the fields of one entry; ``later`` puts it off until the :class:`Flush`.
+
+    ``found`` names the lookup of the same entry before, if there was one and the entry is still where it was.
+    """
 
     record: str
     keys: tuple[Argument, ...]
     amounts: tuple[tuple[str, Amount], ...]
     later: bool = False
+    found: Var | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -91,9 +91,10 @@ def show_op(op: Op) -> Iterator[str]:
             yield from show_block(body, "  ")
         case Offer(scalar):
             yield f"offer {show(scalar)}"
-        case Add(record, keys, amounts, later):
+        case Add(record, keys, amounts, later, found):
             shown = ", ".join(f"{name}: {show_amount(amount)}" for name, amount in amounts)
-            yield f"{'later ' if later else ''}{record}[{_keys(keys)}] += {shown}"
+            seen = f" at {found.name}" if found is not None else ""
+            yield f"{'later ' if later else ''}{record}[{_keys(keys)}]{seen} += {shown}"
         case Flush():
             yield "flush"
         case Gather(record, body):

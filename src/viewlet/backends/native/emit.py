@@ -207,7 +207,7 @@ def _load(out: Writer, i: int, var: Var) -> CValue:
         case "VL_DECIMAL":
             text = f"vl_column_decimal({column}, i)"
         case _:
-            text = f"vl_intern(a, &s->strings, vl_column_text({column}, i))"
+            text = f"vl_intern_quickly(x, vl_column_text({column}, i))"
     null = None
     if var.nullable:
         null = f"p{i}_null"

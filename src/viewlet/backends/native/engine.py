@@ -27,7 +27,6 @@ from viewlet.plan.nodes import Query
 from viewlet.sql.catalog import Catalog, TableKind
 from viewlet.triggers.compile import Compiler
 from viewlet.triggers.cost import Statistics
-from viewlet.triggers.explain import obstacles
 from viewlet.triggers.program import MapDefinition, Program
 
 MEMORY, LOST = 1 << 8, 1 << 9
@@ -218,7 +217,7 @@ class NativeEngine:
 
     def obstacles(self, name: str) -> tuple[str, ...]:
         """Why the view is not incremental; nothing if it is."""
-        return obstacles(self.program, name)
+        return self._compiler.obstacles(name)
 
     def stats(self) -> list[MapStats]:
         """Every record with its entries and bytes."""
@@ -233,6 +232,10 @@ class NativeEngine:
     def contents(self, name: str) -> Mapping[Key, Number]:
         """The entries of one map, for tests and the curious."""
         return self._run().contents(name)
+
+    def tables(self) -> tuple[str, ...]:
+        """The tables whose changes matter; compiles what waits."""
+        return self._run().source.tables
 
     def source(self) -> str:
         """The C text of the present program."""

@@ -100,6 +100,7 @@ class Writer:
     lines: list[str] = field(default_factory=list)
     depth: int = 0
     counter: list[int] = field(default_factory=lambda: [0])
+    capturing: int = 0
 
     def line(self, text: str) -> None:
         """One line."""
@@ -124,10 +125,12 @@ class Writer:
         """Collect the lines written meanwhile instead of keeping them."""
         kept, self.lines = self.lines, []
         captured = self.lines
+        self.capturing += 1
         try:
             yield captured
         finally:
             self.lines = kept
+            self.capturing -= 1
 
 
 def either(*nulls: str | None) -> str | None:

@@ -70,6 +70,7 @@ class Operations:
         self.records = records
         self.registry = registry
         self.names = dict(names)
+        self.entries: dict[str, str] = {}
         self.weight = weight
         self.target = target
         self.scalars = Scalars(out, self.names, registry, STRICT)
@@ -79,6 +80,8 @@ class Operations:
         inner = Operations(
             self.out, self.records, self.registry, self.names, self.weight, target or self.target
         )
+        inner.entries = dict(self.entries)
+        inner.scalars.known |= self.scalars.known
         inner.block(block)
 
     def block(self, block: Block) -> None:
@@ -159,9 +162,10 @@ class Operations:
             key, absent = self._key(at, f"{at.name}_key", list(enumerate(op.keys)))
             find = f"{at.name}_look(a, {at.map}, &{key})"
             find = find if absent is None else f"{absent} ? NULL : {find}"
-            self.out.line(f"const {at.name}_record *{entry} = {find};")
+            self.out.line(f"{at.name}_record *const {entry} = {find};")
             self._read(at, op.reads, f"{entry}->", entry)
             self.out.line(f"const bool {found} = {entry} != NULL;")
+            self.entries[op.found.name] = entry
         self.names[op.found.name] = CValue(found, Form.I64, None, (0, 1))
         self.out.line(f"(void){found};")
 
@@ -190,6 +194,7 @@ class Operations:
     def _entry(self, at: CRecord, op: Loop, entry: str) -> None:
         """The variables of one entry, then the body."""
         inner = Operations(self.out, self.records, self.registry, self.names, self.weight, self.target)
+        inner.scalars.known |= self.scalars.known
         for i, var in op.binds:
             name, form = self.out.fresh("v"), form_of(var.type)
             self.out.line(f"const {form.value} {name} = {entry}->key.k{i};")
@@ -315,8 +320,11 @@ class Operations:
                 if op.later:
                     self._note(at, key, amounts)
                 else:
-                    entry = self.out.fresh("e")
-                    self.out.line(f"{at.name}_record *{entry} = {at.name}_touch(a, {at.map}, &{key});")
+                    entry, known = self.out.fresh("e"), ""
+                    if op.found is not None:
+                        seen = self.entries[op.found.name]
+                        known = f"VL_LIKELY({seen} != NULL) ? {seen} : "
+                    self.out.line(f"{at.name}_record *{entry} = {known}{at.name}_touch(a, {at.map}, &{key});")
                     for member, name, form in amounts:
                         self.out.line(_added(f"{entry}->{member}", form, name))
                     self.out.line(f"{at.name}_leave(a, {at.map}, {entry});")

@@ -81,6 +81,8 @@ class Scalars:
         self.names = names
         self.registry = registry
         self.functions = functions
+        self.known: dict[Call, CValue] = {}
+        self._depth = out.depth
 
     def value(self, scalar: Scalar) -> CValue:
         """The C value of a scalar."""
@@ -90,7 +92,14 @@ class Scalars:
             case Var(name):
                 return _as_double(self.names[name])
             case Call():
-                return self.call(scalar)
+                return self.known.get(scalar) or self._once(scalar)
+
+    def _once(self, call: Call) -> CValue:
+        """A call; one that can fail is remembered where it is computed in any case: C cannot share it."""
+        value = self.call(call)
+        if can_fail(call) and self.out.depth == self._depth and not self.out.capturing:
+            value = self.known[call] = self.named(value)
+        return value
 
     def condition(self, scalar: Scalar) -> str:
         """A C condition that holds where the scalar is TRUE."""

@@ -162,7 +162,7 @@ def _hash_and_equal(out: Writer, name: str, at: CRecord, positions: Iterable[int
             case _:
                 words.append(f"(uint64_t)p->k{i}")
     if _mask(at, positions):
-        words.append("p->nulls")
+        words[0] = f"({words[0]} ^ p->nulls * VL_SEED1)"
         tests.append("p->nulls == q->nulls")
     text = f"vl_hash{min(len(words), 3)}({', '.join(words[:3])})"
     for word in words[3:]:

@@ -42,9 +42,12 @@ VL_INLINE vl_pair vl_pair_mul(vl_pair x, vl_pair y) {
     return (vl_pair){high, error - (high - product)};
 }
 
-/* Out of line: an overflow test of 128 bits is long, and rarely needed. */
-static __attribute__((noinline, unused)) vl_i128 vl_i128_times(vl_i128 x, vl_i128 y, vl_errors *e) {
-    return vl_i128_mul(x, y, e);
+VL_COLD vl_i128 vl_i128_times_wide(vl_i128 x, vl_i128 y, vl_errors *e) { return vl_i128_mul(x, y, e); }
+
+/* x * y; a product of two 64-bit numbers always fits, and most are. */
+VL_INLINE vl_i128 vl_i128_times(vl_i128 x, vl_i128 y, vl_errors *e) {
+    if (VL_LIKELY(x == (int64_t)x && y == (int64_t)y)) return (vl_i128)(int64_t)x * (int64_t)y;
+    return vl_i128_times_wide(x, y, e);
 }
 
 /* x * weight, where the weight is nearly always 1 or -1. */
@@ -69,11 +72,11 @@ VL_INLINE double vl_f64_result(double x, vl_errors *e, vl_errors bit) {
 
 /* a in [low, high], or an error bit; the value is kept, so that the ring is. */
 VL_INLINE int64_t vl_i64_fit(int64_t x, int64_t low, int64_t high, vl_errors bit, vl_errors *e) {
-    *e |= vl_bit_if(x < low || x > high, bit);
+    if (VL_UNLIKELY(x < low || x > high)) *e |= bit;
     return x;
 }
 VL_INLINE vl_i128 vl_i128_fit(vl_i128 x, vl_i128 low, vl_i128 high, vl_errors bit, vl_errors *e) {
-    *e |= vl_bit_if(x < low || x > high, bit);
+    if (VL_UNLIKELY(x < low || x > high)) *e |= bit;
     return x;
 }
 

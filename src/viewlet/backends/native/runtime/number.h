@@ -22,7 +22,7 @@ VL_INLINE vl_errors vl_bit_if(bool wrong, vl_errors bit) { return wrong ? bit : 
 #define VL_CHECKED(name, type, builtin, bit)                      \
     VL_INLINE type name(type x, type y, vl_errors *e) {           \
         type z;                                                   \
-        *e |= vl_bit_if(__builtin_##builtin##_overflow(x, y, &z), bit); \
+        if (VL_UNLIKELY(__builtin_##builtin##_overflow(x, y, &z))) *e |= bit; /* a branch, no write */ \
         return z;                                                 \
     }
 VL_CHECKED(vl_i32_add, int32_t, add, VL_E_INTEGER)

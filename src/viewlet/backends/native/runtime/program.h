@@ -20,7 +20,7 @@
 
 #include <stdlib.h>
 
-enum { VL_PROGRAM_ABI = 1 };
+enum { VL_PROGRAM_ABI = 1, VL_SHORT_TEXTS = 256 };
 enum { VL_E_ROWS = 1 << 5, VL_E_DOUBLE = 1 << 6, VL_E_CALL = 1 << 7 }; /* several rows; not finite; host's error */
 
 typedef enum { VL_BOOLEAN, VL_INT32, VL_INT64, VL_DECIMAL, VL_DOUBLE, VL_TEXT } vl_kind;
@@ -112,6 +112,11 @@ struct vl_instance {
         uint8_t *bytes;
         uint64_t used, room;
     } later; /* additions that wait for the end of a trigger */
+    struct {
+        uint64_t word;
+        uint32_t length, id;
+    } short_texts[VL_SHORT_TEXTS]; /* ids of strings of up to 8 bytes, in the generation below */
+    uint32_t short_generation;
 };
 
 /* What a memo holds for NULL. */
@@ -144,6 +149,25 @@ VL_INLINE void *vl_later(vl_instance *x, uint64_t size) {
 }
 
 /* ---- columns ---- */
+
+/* The id of a string; flags, codes and names that come again and again are found without hashing. */
+VL_INLINE uint32_t vl_intern_quickly(vl_instance *x, vl_text t) {
+    if (t.length == 0 || t.length > 8) return vl_intern(&x->arena, x->strings, t);
+    if (VL_UNLIKELY(x->short_generation != x->strings->generation)) {
+        memset(x->short_texts, 0, sizeof x->short_texts);
+        x->short_generation = x->strings->generation;
+    }
+    uint64_t word = 0;
+    for (uint64_t i = 0; i < t.length; i++) word |= (uint64_t)t.bytes[i] << (8 * i);
+    uint64_t at = (word * VL_SEED0 ^ t.length) >> 56;
+    if (VL_LIKELY(x->short_texts[at].word == word && x->short_texts[at].length == t.length)) return x->short_texts[at].id;
+    uint32_t id = vl_intern(&x->arena, x->strings, t);
+    if (!id) return 0;
+    x->short_texts[at].word = word;
+    x->short_texts[at].length = (uint32_t)t.length;
+    x->short_texts[at].id = id;
+    return id;
+}
 
 VL_INLINE bool vl_bit(const uint8_t *bits, int64_t i) { return bits[i >> 3] >> (i & 7) & 1; }
 VL_INLINE bool vl_column_null(const vl_column *c, int64_t i) { return c->valid && !vl_bit(c->valid, c->from + i); }
