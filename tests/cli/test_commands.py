@@ -77,12 +77,20 @@ def test_explain_takes_a_schema_file_or_a_packaged_schema(
 
 def test_a_refused_query_does_not_stop_the_others(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "q.sql"
-    file.write_text("SELECT nope FROM nowhere;" + SCHEMA + "SELECT sum(amount) AS s FROM sales")
-    assert main(["explain", str(file)]) == 1
-    out = capsys.readouterr().out
-    assert "refused" in out
-    assert "nowhere" in out
-    assert "sales" in out.partition("statement 3")[2]
+    file.write_text(
+        f"SELECT FROM WHERE; SELECT nope\n  FROM nowhere; {SCHEMA} {SCHEMA}SELECT sum(amount) AS s FROM sales"
+    )
+    assert main(["explain", str(file), "--json"]) == 1
+    refused = json.loads(capsys.readouterr().out)["queries"]
+    assert [(found["name"], found["error"] is None) for found in refused] == [
+        ("statement 1", False),
+        ("statement 2", False),
+        ("statement 4", False),
+        ("statement 5", True),
+    ]
+    assert "nowhere" in refused[1]["error"]
+    assert "line 2, column 8" in refused[1]["error"]
+    assert "exists already" in refused[2]["error"]
 
 
 def test_a_missing_file_is_named(capsys: pytest.CaptureFixture[str]) -> None:

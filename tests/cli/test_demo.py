@@ -35,7 +35,7 @@ def small_scene() -> Scene:
             "late": "SELECT COUNT(*) AS n FROM r WHERE b > (SELECT AVG(b) FROM r)",
         },
         {"sums": "sums & averages", "late": "above the average"},
-        lambda: (stream.load(tables), stream.churn(tables, seed=4)),
+        lambda changes: (stream.load(tables), stream.churn(tables, seed=4)),
     )
 
 
@@ -122,7 +122,7 @@ def test_a_query_that_takes_too_long_is_stopped() -> None:
     with viewlet.connect(strategy="reevaluate") as db:
         db.execute(scene.schema)
         db.execute("CREATE MATERIALIZED VIEW slow AS SELECT COUNT(*) AS n FROM r")
-        db.apply(scene.stream()[0].whole())
+        db.apply(scene.stream(0)[0].whole())
         hard = Scene(scene.title, "", scene.schema, {"slow": slow}, {"slow": ""}, scene.stream)
         (found,) = reevaluate(db, hard, limit=0.05)
     assert (found.seconds, found.agrees) == (None, None)
@@ -132,7 +132,7 @@ def test_a_query_that_takes_too_long_is_stopped() -> None:
 def test_every_scene_agrees_with_duckdb_from_the_start(make: Any) -> None:
     scene = make()
     with viewlet.connect() as db:
-        changes = prepare(db, scene)
+        changes = prepare(db, scene, 4_000)
         run = Run()
         for _ in play(db, changes.first(600), 200, 60, run):
             pass

@@ -10,9 +10,8 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from functools import partial
 from pathlib import Path
 from typing import assert_never
 
@@ -68,33 +67,43 @@ def run(options: argparse.Namespace) -> int:
 def explain_script(db: Database, text: str, dialect: str) -> Iterator[Explanation]:
     """The explanations of a script's queries and views, in order; its DDL runs on ``db``."""
     for number, part in enumerate(split(text, dialect), 1):
-        (statement,) = parse.parse(part.text, dialect)
-        match statement:
-            case parse.Insert() | parse.Delete() | parse.RefreshView():
-                continue
-            case parse.CreateTable() | parse.Drop():
-                db.execute(part.text)
-            case parse.CreateView(name):
-                yield _explained(name, part, partial(_create_and_explain, db, part.text, name))
-            case parse.Explain(target):
-                name = target if isinstance(target, str) else f"statement {number}"
-                yield _explained(name, part, partial(db.execute, part.text))
-            case parse.Select():
-                yield _explained(f"statement {number}", part, partial(db.explain, part.text))
-            case _:
-                assert_never(statement)
+        name = f"statement {number}"
+        try:
+            (statement,) = parse.parse(part.placed, dialect)
+            name = _name(statement) or name
+            program = _program(db, statement, part)
+        except ViewletError as reason:
+            yield Explanation(name, part.line, part.text, None, str(reason))
+            continue
+        if program is not None:
+            yield Explanation(name, part.line, part.text, program, None)
 
 
-def _create_and_explain(db: Database, text: str, view: str) -> str:
-    db.execute(text)
-    return db.explain(view)
+def _name(statement: parse.Statement) -> str | None:
+    match statement:
+        case parse.CreateView(name) | parse.Explain(str(name)):
+            return name
+        case _:
+            return None
 
 
-def _explained(name: str, part: StatementText, produce: Callable[[], str]) -> Explanation:
-    try:
-        return Explanation(name, part.line, part.text, produce(), None)
-    except ViewletError as reason:
-        return Explanation(name, part.line, part.text, None, str(reason))
+def _program(db: Database, statement: parse.Statement, part: StatementText) -> str | None:
+    """How a statement's query is kept; ``None`` if it has none."""
+    match statement:
+        case parse.Insert() | parse.Delete() | parse.RefreshView():
+            return None
+        case parse.CreateTable() | parse.Drop():
+            db.execute(part.placed)
+            return None
+        case parse.CreateView(name):
+            db.execute(part.placed)
+            return db.explain(name)
+        case parse.Explain():
+            return str(db.execute(part.placed))
+        case parse.Select():
+            return db.explain(part.placed)
+        case _:
+            assert_never(statement)
 
 
 def _shown(found: Explanation) -> str:

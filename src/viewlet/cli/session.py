@@ -50,7 +50,7 @@ class Session:
             self.commands[name][1](argument.strip().rstrip(";"))
             return
         for statement in split(text, self.dialect):
-            self._show(self.db.execute(statement.text))
+            self._show(self.db.execute(statement.placed))
 
     def read(self, path: Path) -> None:
         """Run the statements of a file."""

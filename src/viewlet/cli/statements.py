@@ -13,17 +13,23 @@ from viewlet.errors import SqlError
 
 @dataclass(frozen=True, slots=True)
 class StatementText:
-    """The text of one statement without its semicolon, and the line where it starts."""
+    """The text of one statement without its semicolon, and where it starts in its script."""
 
     text: str
     line: int
+    column: int
+
+    @property
+    def placed(self) -> str:
+        """The text with blanks in place of all that stands before it, so that errors name its position."""
+        return "\n" * (self.line - 1) + " " * (self.column - 1) + self.text
 
 
 def split(script: str, dialect: str = "spark") -> list[StatementText]:
     """The statements of a script; a semicolon in a string or a comment ends nothing.
 
-    >>> split("SELECT ';' AS a; -- one; two\\nSELECT 2")
-    [StatementText(text="SELECT ';' AS a", line=1), StatementText(text='SELECT 2', line=2)]
+    >>> [(part.text, part.line) for part in split("SELECT ';' AS a; -- one; two\\nSELECT 2")]
+    [("SELECT ';' AS a", 1), ('SELECT 2', 2)]
     """
     try:
         tokens = sqlglot.tokenize(script, read=dialect)
@@ -37,7 +43,8 @@ def split(script: str, dialect: str = "spark") -> list[StatementText]:
             continue
         first = first or token
         if following is None or following.token_type is TokenType.SEMICOLON:
-            parts.append(StatementText(script[first.start : token.end + 1], first.line))
+            column = first.start - script.rfind("\n", 0, first.start)
+            parts.append(StatementText(script[first.start : token.end + 1], first.line, column))
     return parts
 
 

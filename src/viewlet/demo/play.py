@@ -40,15 +40,14 @@ class Run:
         return ordered[min(int(share * len(ordered)), len(ordered) - 1)] if ordered else 0.0
 
 
-def prepare(db: Database, scene: Scene) -> Stream:
-    """Create the tables, load what is there at the start, create the views; returns the changes to come."""
+def prepare(db: Database, scene: Scene, changes: int) -> Stream:
+    """Create tables and views, and load what is there at the start; returns the changes to come."""
     db.execute(scene.schema)
-    start, changes = scene.stream()
-    db.apply(start.whole())
     for name, query in scene.views.items():
         db.execute(f"CREATE MATERIALIZED VIEW {name} AS {query.strip().rstrip(';')}")
-        len(db.view(name))  # where views are compiled when first read, that belongs to the preparation
-    return changes
+    start, later = scene.stream(changes)
+    db.apply(start.whole())
+    return later
 
 
 def play(db: Database, changes: Stream, batch: int, seconds: float, run: Run) -> Iterator[float]:

@@ -21,26 +21,31 @@ FROM (SELECT broker_id, SUM(volume) AS volume FROM bids GROUP BY broker_id) b
 JOIN (SELECT broker_id, SUM(volume) AS volume FROM asks GROUP BY broker_id) a ON a.broker_id = b.broker_id
 """
 
+START = 2_000
+
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """Tables, views and a stream. ``captions`` say in words what each view holds."""
+    """Tables, views and a stream. ``captions`` say in words what each view holds.
+
+    ``stream`` gives what is there at the start, and about as many changes as asked for that come then.
+    """
 
     title: str
     about: str
     schema: str
     views: Mapping[str, str]
     captions: Mapping[str, str]
-    stream: Callable[[], tuple[Stream, Stream]]  # what is there at the start, and what changes then
+    stream: Callable[[int], tuple[Stream, Stream]]
 
 
 def order_book_scene() -> Scene:
     """Bids and asks that come and are cancelled."""
 
-    def stream() -> tuple[Stream, Stream]:
+    def stream(changes: int) -> tuple[Stream, Stream]:
         levels = order_book.walk(300, spread=20)
-        orders = order_book.stream(400_000, levels, deletions=0.5, lifetime=20_000, seed=1)
-        return orders.first(2_000), orders.after(2_000)
+        orders = order_book.stream(START + changes, levels, deletions=0.5, lifetime=20_000, seed=1)
+        return orders.first(START), orders.after(START)
 
     return Scene(
         "Order book",
@@ -60,11 +65,12 @@ def order_book_scene() -> Scene:
 def orders_scene() -> Scene:
     """TPC-H tables in which a new order takes the place of an old one."""
 
-    def stream() -> tuple[Stream, Stream]:
-        tables = miniature.tables(20_000)
+    def stream(changes: int) -> tuple[Stream, Stream]:
+        # an order comes with about three lines, and all of them go again
+        tables = miniature.tables((START + changes) // 8)
         whole = tpch.bounded(tables, orders=2_000)
-        start = sum(rows.num_rows for name, rows in tables.items() if name not in ("orders", "lineitem"))
-        return whole.first(start + 2_000), whole.after(start + 2_000)
+        parents = sum(rows.num_rows for name, rows in tables.items() if name not in ("orders", "lineitem"))
+        return whole.first(parents + START), whole.after(parents + START)
 
     names = ("q01", "q04", "q12", "q15")
     return Scene(

@@ -15,6 +15,7 @@ from viewlet.demo.scenes import SCENES, Scene
 from viewlet.demo.screen import LiveScreen, SnapshotScreen, page
 from viewlet.errors import BackendError
 
+CHANGES = 200_000
 RIVAL_SECONDS = 2.0
 SINGLES_SECONDS = 0.5
 
@@ -64,7 +65,7 @@ def show(wishes: Wishes, output: TextIO) -> tuple[list[Played], list[str]]:
 
 def _play(db: Database, scene: Scene, backend: str, wishes: Wishes, output: TextIO) -> Played:
     print(f"{scene.title}: preparing ...", file=output, flush=True)
-    changes = prepare(db, scene)
+    changes = prepare(db, scene, CHANGES)
     screen = LiveScreen(output) if wishes.live else SnapshotScreen(output)
     run = Run()
     for share in play(db, changes, wishes.batch, wishes.seconds / len(SCENES), run):
