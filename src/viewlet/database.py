@@ -40,7 +40,7 @@ from viewlet.storage.encode import Commit
 from viewlet.storage.limit import MemoryLimit
 from viewlet.subscriptions import Subscription, Subscriptions
 from viewlet.values import to_arrow, to_python
-from viewlet.views import Views
+from viewlet.views import EngineFactory, Views
 
 _CONFLICT_RULES: Mapping[parse.OnConflict, OnConflict] = {
     parse.OnConflict.ERROR: "error",
@@ -70,6 +70,20 @@ class Stats:
         return "\n".join(lines)
 
 
+@dataclass(frozen=True, slots=True)
+class _Copy:
+    """The rows of a table or of a view with its query, which commits no longer reach."""
+
+    bag: Bag
+    columns: Schema
+    query: Query | None
+
+    def ordered(self) -> tuple[list[Row], Schema]:
+        """The rows in order, with their columns."""
+        rows = sorted_rows(self.bag) if self.query is None else ordered_rows(self.query, self.bag)
+        return rows, self.columns
+
+
 def connect(
     target: object = None,
     *,
@@ -81,7 +95,7 @@ def connect(
     checkpoint_bytes: int = 64 << 20,
     progress: Progress | None = None,
 ) -> Database:
-    """A database in this process: in memory, or in the file at a path.
+    """A database in this process: in memory, or in the file at a path; or on a Spark session.
 
     ``durability`` says what an acknowledged batch survives: ``"full"`` (the default) a power failure,
     ``"batch"`` and ``"off"`` the death of this process; after a power failure ``"batch"`` may lack the last
@@ -98,9 +112,10 @@ def connect(
     250
     """
     if target is not None and not isinstance(target, (str, os.PathLike)):
-        raise BackendError(
-            f"cannot connect to {type(target).__name__}: databases on Spark are not available yet"
-        )
+        from viewlet.spark_database import connect_spark
+
+        options = {"durability": durability, "memory_limit": memory_limit}
+        return connect_spark(target, backend, strategy, dialect, options)
     database = Database(backend=backend, strategy=strategy, dialect=dialect)
     if target is not None:
         path = Path(os.fspath(target))
@@ -116,7 +131,7 @@ def connect(
 class Database:
     """Tables and views over them; made by :func:`connect`. One lock: calls from several threads queue up."""
 
-    def __init__(self, *, backend: Backend, strategy: Strategy, dialect: str) -> None:
+    def __init__(self, *, backend: Backend | EngineFactory, strategy: Strategy, dialect: str) -> None:
         self.catalog = Catalog()
         self.dialect = dialect
         self._views = Views(backend, strategy)
@@ -159,7 +174,7 @@ class Database:
             case parse.Explain(target):
                 return self.explain(target if isinstance(target, str) else target.sql(self.dialect))
             case parse.Select(query):
-                return adhoc.run(query, self.dialect, self._readable)
+                return adhoc.run(query, self.dialect, lambda name: to_arrow(*self.ordered(name)))
             case parse.Insert():
                 return self._insert_literals(statement)
             case parse.Delete():
@@ -426,19 +441,27 @@ class Database:
             return View(self, self._view_name(name))
 
     def sql(self, text: str) -> pa.Table:
-        """The result of an ad-hoc query over tables and views, as an Arrow table."""
+        """The result of an ad-hoc query over tables and views, as an Arrow table.
+
+        All that it reads is copied between two commits; they go on while the query runs.
+        """
+        query = parse.parse_query(text, self.dialect)
         with self._open():
-            return adhoc.run(parse.parse_query(text, self.dialect), self.dialect, self._readable)
+            copies = {name: self._copy(name) for name in adhoc.named_relations(query)}
+        return adhoc.run(query, self.dialect, lambda name: to_arrow(*copies[name].ordered()))
 
     def ordered(self, name: str) -> tuple[list[Row], Schema]:
         """The present rows of a table or view in order, as physical values, with their columns."""
         with self._open():
-            table, bag = self.catalog[name], dict(self._bag(name))
-            if table.kind is TableKind.STREAM:
-                raise CatalogError(f"stream {name!r} keeps no rows: make it a TABLE, or read a view of it")
-            query = self._views[table.name].query if table.kind is TableKind.VIEW else None
-        # The copy is ours: sorting it holds nobody up.
-        return sorted_rows(bag) if query is None else ordered_rows(query, bag), table.columns
+            copied = self._copy(name)
+        return copied.ordered()  # sorting our copy holds nobody up
+
+    def _copy(self, name: str) -> _Copy:
+        table = self.catalog[name]
+        if table.kind is TableKind.STREAM:
+            raise CatalogError(f"stream {name!r} keeps no rows: make it a TABLE, or read a view of it")
+        query = self._views[table.name].query if table.kind is TableKind.VIEW else None
+        return _Copy(dict(self._bag(name)), table.columns, query)
 
     def explain(self, target: str) -> str:
         """How a view is kept fresh, by its name; or how a query would be, by its text."""
@@ -471,9 +494,6 @@ class Database:
         if table.kind is TableKind.VIEW:
             return self._views.output(table.name)
         return self._kept[table.name].bag if table.name in self._kept else {}
-
-    def _readable(self, name: str) -> pa.Table:
-        return to_arrow(*self.ordered(name))
 
     # What storage asks: to write a database down, and to make it again.
 
