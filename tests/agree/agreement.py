@@ -17,7 +17,12 @@ from viewlet.sql.parse import parse
 from viewlet.workloads.stream import Batch
 
 # Nothing is timed here: compile quickly, and let every undefined behaviour that traps trap.
-QUICK = (*(flag for flag in BASELINE_FLAGS if flag != "-O2"), "-O0")
+QUICK = (
+    *(flag for flag in BASELINE_FLAGS if flag != "-O2"),
+    "-O0",
+    "-fsanitize=undefined",
+    "-fsanitize-undefined-trap-on-error",
+)
 
 Step = tuple[str, Sequence[Change]]
 

@@ -210,6 +210,17 @@ def test_one_row_at_a_time():
     assert engine.output("v") == {(7,): 1}
     assert remove(7, 3, 10**25) is None
     assert engine.output("v") == {}
+    engine.create(
+        "s", compile_query("SELECT SUM(c) s FROM q", catalog), catalog, {"q": {(7, 2, None): 1}}, "auto"
+    )
+    assert engine.value("s") == 2
+    add = engine.lane("q", 1)
+    assert add(8, 40, None) is None
+    assert engine.value("s") == 42
+    assert engine.value("v") == 8
+    assert engine.lane("q", -1)(8, 40, None) is None
+    with pytest.raises(LookupError, match="not one row"):
+        engine.value("v")
     with pytest.raises(TypeError, match="3 values"):
         add(1, 2)
     with pytest.raises(TypeError):
@@ -223,3 +234,19 @@ def test_the_feed_of_a_watched_view_is_its_difference():
         watched = frozenset({"v", "w"})
         native = pair.native.apply(table, changes, "auto", watched)
         assert native == pair.reference.apply(table, changes, "auto", watched)
+
+
+def test_a_batch_beyond_the_memory_limit_is_refused_and_undone():
+    catalog = catalog_of("CREATE TABLE t (g BIGINT NOT NULL, s VARCHAR(20))")
+    engine = NativeEngine(flags=QUICK, limit=2_000_000)
+    query = compile_query("SELECT s, g, COUNT(*) n FROM t GROUP BY s, g", catalog)
+    engine.create("v", query, catalog, {"t": {}}, "auto")
+    few = [Change((i, str(i % 3)), 1) for i in range(50)]
+    engine.apply("t", few, "tuple", frozenset())
+    before = engine.output("v")
+    for _ in range(3):
+        with pytest.raises(MemoryError, match="limit"):
+            engine.apply("t", [Change((i, f"text {i}"), 1) for i in range(100_000)], "tuple", frozenset())
+        assert engine.output("v") == before
+    engine.apply("t", [Change(change.row, -1) for change in few], "tuple", frozenset())
+    assert engine.output("v") == {}

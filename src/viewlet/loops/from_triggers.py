@@ -114,7 +114,7 @@ def _trigger(trigger: Trigger | None, storage: Storage, variables: Variables, en
     root = BlockBuilder(variables)
     for statement in trigger.increments:
         _add(lowering, statement, root, env)
-    ops: list[Op] = [*reuse_lookups(reads_before_writes(root.freeze()))]
+    ops: list[Op] = [*reuse_lookups(reads_before_writes(root.freeze()), storage.records)]
     for group in _groups(trigger.recomputations, storage):
         variables.phase += 1
         ops += _recompute(lowering, group, BlockBuilder(variables), env)

@@ -57,10 +57,9 @@ class KeyColumn:
 class Record:
     """Entries by key, and how they are found.
 
-    ``slices`` lists the sets of key positions that loops bind: one index for each. An entry is gone when its
-    exact fields are 0, and its DOUBLE fields too unless ``counted`` names the field that tells; so what
-    rounding left of a DOUBLE sum goes with its group. ``swept`` says that entries are removed while they are
-    looped over, which needs entries that stay where they are.
+    ``slices`` lists the sets of key positions that loops bind: one index for each. An entry is gone when all
+    its fields are 0. ``counted`` names the field that is 0 exactly if the others should be. ``swept`` says
+    that entries are removed while they are looped over, which needs entries that stay where they are.
     """
 
     name: str
@@ -157,6 +156,8 @@ class Add:
     """Add to the fields of one entry; ``later`` puts it off until the :class:`Flush`.
 
     ``found`` names the lookup of the same entry before, if there was one and the entry is still where it was.
+    ``whole`` says that the trigger adds to no other field of the entry: if the exact fields are 0 then, the
+    group is gone, and what rounding left of its DOUBLE sums goes with it.
     """
 
     record: str
@@ -164,6 +165,7 @@ class Add:
     amounts: tuple[tuple[str, Amount], ...]
     later: bool = False
     found: Var | None = None
+    whole: bool = False
 
 
 @dataclass(frozen=True, slots=True)

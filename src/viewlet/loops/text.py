@@ -91,7 +91,7 @@ def show_op(op: Op) -> Iterator[str]:
             yield from show_block(body, "  ")
         case Offer(scalar):
             yield f"offer {show(scalar)}"
-        case Add(record, keys, amounts, later, found):
+        case Add(record, keys, amounts, later, found, _):
             shown = ", ".join(f"{name}: {show_amount(amount)}" for name, amount in amounts)
             seen = f" at {found.name}" if found is not None else ""
             yield f"{'later ' if later else ''}{record}[{_keys(keys)}]{seen} += {shown}"

@@ -18,12 +18,13 @@ from viewlet.backends.native.emit import Source, emit
 from viewlet.backends.native.library import OpenProgram, open_program
 from viewlet.backends.reference.engine import difference
 from viewlet.calculus.evaluate import Key, Number, Tables, evaluate_query
+from viewlet.core.types import Value
 from viewlet.errors import BackendError, ValueRangeError
 from viewlet.loops.from_triggers import Batches, triggers_to_loops
 from viewlet.loops.nodes import LoopProgram
 from viewlet.loops.text import show_loops
 from viewlet.plan.evaluate import consolidate, cut
-from viewlet.plan.nodes import Query
+from viewlet.plan.nodes import Query, Top
 from viewlet.sql.catalog import Catalog, TableKind
 from viewlet.triggers.compile import Compiler
 from viewlet.triggers.cost import Statistics
@@ -97,11 +98,15 @@ class NativeEngine:
     """An engine that compiles programs to C; see :class:`viewlet.backends.base.Engine`.
 
     Triggers for whole batches are compiled where they are useful: where something is recomputed.
-    With ``batches="all"`` every table has them. ``flags`` go to the C compiler.
+    With ``batches="all"`` every table has them. ``flags`` go to the C compiler;
+    ``limit`` bounds the bytes of all state, 0 does not.
     """
 
-    def __init__(self, *, batches: Batches = "useful", flags: Sequence[str] = DEFAULT_FLAGS) -> None:
+    def __init__(
+        self, *, batches: Batches = "useful", flags: Sequence[str] = DEFAULT_FLAGS, limit: int = 0
+    ) -> None:
         self._compiler = Compiler(Catalog())
+        self._limit = limit
         self._flags = tuple(flags)
         self._batches: Batches = batches
         self._queries: dict[str, Query] = {}
@@ -211,6 +216,14 @@ class NativeEngine:
         names = tuple(column for column, _ in running.program.views[name].columns)
         return cut(self._queries[name], names, consolidate(pairs))
 
+    def value(self, name: str) -> Value:
+        """The physical value of a view with one row and one column; LookupError for any other."""
+        running = self._run()
+        if isinstance(self._queries[name].plan, Top):
+            raise LookupError(f"view {name!r} is cut: read its output")
+        value: Value = running.opened.value(running.source.views.index(name))
+        return value
+
     def explain(self, name: str) -> str:
         """What keeping the view takes, in words, then the loops that run."""
         return f"{self._compiler.explain(name)}\n\n{show_loops(self._run().loops)}"
@@ -267,7 +280,7 @@ class NativeEngine:
         program = self.program
         loops = triggers_to_loops(program, batches=self._batches)
         source = emit(loops)
-        fresh = _Running(program, loops, source, open_program(source, flags=self._flags))
+        fresh = _Running(program, loops, source, open_program(source, flags=self._flags, limit=self._limit))
         new = {name for pending in self._pending for name in pending.maps}
         old = self._running
         if old is not None:

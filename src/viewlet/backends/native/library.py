@@ -39,6 +39,9 @@ class OpenProgram(Protocol):
     def rows(self, view: int) -> tuple[list[tuple[tuple[Any, ...], int]], int]:
         """The rows of a view with their multiplicities, and error bits."""
 
+    def value(self, view: int) -> Any:
+        """The value of a view with one row and one column; LookupError where :meth:`rows` must be asked."""
+
     def entries(self, record: int) -> list[tuple[Any, ...]]:
         """Keys and fields of every entry."""
 

@@ -327,6 +327,11 @@ class Operations:
                     self.out.line(f"{at.name}_record *{entry} = {known}{at.name}_touch(a, {at.map}, &{key});")
                     for member, name, form in amounts:
                         self.out.line(_added(f"{entry}->{member}", form, name))
+                    pairs = [member for member, _, form in amounts if form is Form.PAIR]
+                    if op.whole and pairs and at.record.counted is not None:
+                        exact = [f"{entry}->{m} == 0" for m, _, form in amounts if form is not Form.PAIR]
+                        rest = " ".join(f"{entry}->{member} = (vl_pair){{0, 0}};" for member in pairs)
+                        self.out.line(f"if ({' && '.join(exact)}) {{ {rest} }}")
                     self.out.line(f"{at.name}_leave(a, {at.map}, {entry});")
 
     def _note(self, at: CRecord, key: str, amounts: list[tuple[str, str, Form]]) -> None:

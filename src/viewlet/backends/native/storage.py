@@ -176,8 +176,6 @@ def _empty(at: CRecord) -> str:
     """When an entry is gone; see :class:`viewlet.loops.nodes.Record`."""
     tests = []
     for i, field in enumerate(at.record.fields):
-        if field_form(field.type) is not Form.PAIR:
-            tests.append(f"(r)->f{i} == 0")
-        elif at.record.counted is None:
-            tests.append(f"vl_pair_zero((r)->f{i})")
+        pair = field_form(field.type) is Form.PAIR
+        tests.append(f"vl_pair_zero((r)->f{i})" if pair else f"(r)->f{i} == 0")
     return " && ".join(tests)

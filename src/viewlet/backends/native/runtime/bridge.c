@@ -5,6 +5,7 @@
  *   Program.apply_arrow(table, schema, array, weights, batch)   capsules of the Arrow C Data Interface
  *   Program.lane(table, weight) -> callable               one row per call, as cheap as a call can be
  *   Program.rows(view), Program.entries(record)           lists of tuples
+ *   Program.value(view)                                   of a view with one row and one column
  *   Program.add(record, entries), Program.sizes(), Program.bytes()
  *
  * A batch that fails is undone by its opposite, so that it leaves no trace; VL_E_LOST means that this was not
@@ -506,6 +507,34 @@ static PyObject *Program_rows(Program *self, PyObject *args) {
     return Py_BuildValue("(NI)", sink.list, errors);
 }
 
+typedef struct {
+    vl_cell cell;
+    int64_t rows;
+} One;
+
+static void collect_one(void *sink, const vl_cell *row, int64_t weight) {
+    One *one = sink;
+    one->cell = row[0];
+    one->rows += weight;
+}
+
+/* The value of a view with one row and one column; LookupError where rows() has to be asked. */
+static PyObject *Program_value(Program *self, PyObject *number) {
+    Py_ssize_t i = PyLong_AsSsize_t(number);
+    if (!check_open(self) || (i == -1 && PyErr_Occurred())) return NULL;
+    if (i < 0 || (uint64_t)i >= self->program->views || self->program->view[i].columns != 1)
+        return PyErr_Format(PyExc_IndexError, "view number %zd does not exist or has several columns", i);
+    vl_instance *x = &self->instance;
+    One one = {0};
+    x->arena.errors = 0;
+    self->program->view[i].rows(x, &one, collect_one);
+    bool failed = x->arena.errors != 0;
+    x->arena.errors = 0;
+    if (VL_UNLIKELY(failed || one.rows != 1))
+        return PyErr_Format(PyExc_LookupError, "%s", failed ? "a value is out of range" : "the view has not one row");
+    return python_of_cell(x, &one.cell, self->program->view[i].kinds[0]);
+}
+
 static const vl_record *record_at(Program *self, Py_ssize_t i) {
     if (!check_open(self)) return NULL;
     if (i >= 0 && (uint64_t)i < self->program->records) return &self->program->record[i];
@@ -633,8 +662,9 @@ static PyObject *Lane_call(PyObject *callable, PyObject *const *args, size_t fla
         if (t->kinds[c] == VL_TEXT) lane->columns[c].data = b->data;
     }
     Rows rows = {lane->columns, &lane->weight, 1, false};
-    int64_t at;
-    return answer(apply_rows(lane->program, t, &rows, &at), at);
+    int64_t at = 0;
+    vl_errors errors = apply_rows(lane->program, t, &rows, &at);
+    return answer(errors, at);
 }
 
 static void Lane_dealloc(Lane *lane) {
@@ -681,6 +711,7 @@ static PyMethodDef Program_methods[] = {
     {"apply_arrow", (PyCFunction)Program_apply_arrow, METH_VARARGS, "apply_arrow(table, schema, array, weights, batch)"},
     {"lane", (PyCFunction)Program_lane, METH_VARARGS, "lane(table, weight)"},
     {"rows", (PyCFunction)Program_rows, METH_VARARGS, "rows(view) -> ([(row, weight)], errors)"},
+    {"value", (PyCFunction)Program_value, METH_O, "value(view) of one row and one column; else LookupError"},
     {"entries", (PyCFunction)Program_entries, METH_VARARGS, "entries(record) -> [keys and fields]"},
     {"add", (PyCFunction)Program_add, METH_VARARGS, "add(record, entries)"},
     {"sizes", (PyCFunction)Program_sizes, METH_NOARGS, "sizes() -> [(entries, bytes)] by record"},
