@@ -156,6 +156,14 @@ def test_files_and_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     assert capsys.readouterr().out.split() == ["ok", "ok", "commit", "1", "total", "-----", "7"]
 
 
+def test_a_durable_database_is_there_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = str(tmp_path / "shop.viewlet")
+    assert main(["shell", file, "-c", SETUP + "INSERT INTO sales VALUES ('x', 7)"]) == 0
+    capsys.readouterr()
+    assert main(["shell", file, "-c", "SELECT total FROM totals"]) == 0
+    assert capsys.readouterr().out.split() == ["total", "-----", "7"]
+
+
 def test_quit_leaves(session: Session) -> None:
     with pytest.raises(Leave):
         session.run(".quit")

@@ -21,6 +21,6 @@ def add_engine_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--dialect", default="spark", help="the dialect of the SQL text (default: spark)")
 
 
-def open_database(options: argparse.Namespace) -> Database:
-    """A database in this process, as the options ask for it."""
-    return connect(backend=options.backend, strategy=options.strategy, dialect=options.dialect)
+def open_database(options: argparse.Namespace, path: str | None = None) -> Database:
+    """A database in this process as the options ask for it: in memory, or in a file."""
+    return connect(path, backend=options.backend, strategy=options.strategy, dialect=options.dialect)

@@ -1,4 +1,4 @@
-"""SQL prompt over a database in this process.
+"""SQL prompt over a database in this process, in memory or in a file.
 
 Statements end with a semicolon. Commands start with a dot: .help lists them. The prompt has history
 and completion (Tab). Without a terminal, statements are read from standard input, and the first
@@ -26,6 +26,9 @@ PROMPT, CONTINUED = "viewlet> ", "    ...> "
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
+    parser.add_argument(
+        "database", metavar="FILE", nargs="?", help="a durable database; without it, one in memory"
+    )
     parser.add_argument("-c", "--command", dest="script", metavar="SQL", help="run this and leave")
     parser.add_argument("--read", metavar="FILE", help="run the statements of a file first")
     parser.add_argument("--rows", type=int, default=40, help="show at most so many rows (default: 40)")
@@ -34,7 +37,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Read statements and commands until the input ends or .quit."""
-    with open_database(options) as db:
+    with open_database(options, options.database) as db:
         session = Session(db, print, options.dialect, options.rows)
         try:
             if options.read:
