@@ -1,7 +1,7 @@
 """Databases for asyncio: the same calls, awaited; each runs in a thread, so the event loop never waits.
 
-Commits queue up as they do for threads. Cancelling an ``await`` does not undo the call behind it: give batches
-a token, and send one again whose fate is unknown.
+Commits queue up as they do for threads. Cancelling an ``await`` does not undo the call behind it: give a
+batch a token, and send it again if its fate is unknown.
 """
 
 from __future__ import annotations
@@ -14,9 +14,10 @@ import pyarrow as pa
 
 from viewlet.backends.base import Granularity
 from viewlet.changes import Data
-from viewlet.database import Database, Stats
+from viewlet.database import Database
 from viewlet.database import connect as connect_now
 from viewlet.kept import OnConflict
+from viewlet.stats import Stats
 
 
 async def connect(target: object = None, **options: Any) -> AsyncDatabase:

@@ -16,30 +16,29 @@ from pathlib import Path
 from typing import Any, assert_never
 
 import pyarrow as pa
-from sqlglot import exp
 
 from viewlet import adhoc
 from viewlet.backends import Backend
 from viewlet.backends.base import Bag, Change, Granularity, MapStats, Row, Strategy
 from viewlet.changes import Batch, Data, read_changes, read_deletes, read_inserts, read_row
-from viewlet.core.functions import evaluate
-from viewlet.core.scalar import Const, call
 from viewlet.core.types import Column, Schema
 from viewlet.errors import BackendError, CatalogError, DataError, StorageError
 from viewlet.handles import TableHandle, View
 from viewlet.kept import KeptRows, OnConflict
-from viewlet.plan.evaluate import evaluate_query, ordered_rows, sorted_rows
+from viewlet.literals import rows_of_delete, rows_of_insert
+from viewlet.plan.evaluate import ordered_rows, sorted_rows
 from viewlet.plan.nodes import Query
 from viewlet.plan.scope import tables_of
 from viewlet.sql import compile_query, parse
 from viewlet.sql.catalog import Catalog, Table, TableKind
+from viewlet.stats import Stats
 from viewlet.storage import Durability, Journal, Progress, Unlogged, open_into
 from viewlet.storage.checkpoint import Snapshot, ViewState
 from viewlet.storage.definitions import Definition
 from viewlet.storage.encode import Commit
 from viewlet.storage.limit import MemoryLimit
 from viewlet.subscriptions import Subscription, Subscriptions
-from viewlet.values import to_arrow, to_python
+from viewlet.values import to_arrow
 from viewlet.views import EngineFactory, Views
 
 _CONFLICT_RULES: Mapping[parse.OnConflict, OnConflict] = {
@@ -47,27 +46,6 @@ _CONFLICT_RULES: Mapping[parse.OnConflict, OnConflict] = {
     parse.OnConflict.REPLACE: "update",
     parse.OnConflict.IGNORE: "nothing",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Stats:
-    """Sizes and counts at one version. ``seconds`` is the time that engines have spent on changes."""
-
-    version: int
-    tables: Mapping[str, int]
-    views: Mapping[str, int]
-    refreshes: Mapping[str, int]
-    maps: Sequence[MapStats]
-    seconds: float
-
-    def __str__(self) -> str:
-        lines = [f"version {self.version}, {self.seconds:.3f} s in engines"]
-        lines += [f"table {name}: {rows} rows" for name, rows in self.tables.items()]
-        lines += [
-            f"view {name}: {rows} rows, {self.refreshes[name]} refreshes" for name, rows in self.views.items()
-        ]
-        lines += [f"map {stats.name}: {stats.records} records, {stats.bytes} bytes" for stats in self.maps]
-        return "\n".join(lines)
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,39 +246,11 @@ class Database:
 
     def _insert_literals(self, statement: parse.Insert) -> int:
         table = self.catalog[statement.table]
-        given = statement.columns or table.column_names
-        for name in given:
-            if name not in table.column_names:
-                known = ", ".join(map(str, table.columns))
-                raise CatalogError(f"table {table.name!r} has no column {name!r}; its columns: {known}")
-        columns = tuple(next(c for c in table.columns if c.name == name) for name in given)
-        rows = []
-        for number, literals in enumerate(statement.rows):
-            if len(literals) != len(columns):
-                width = f"{len(literals)} values for {len(columns)} columns"
-                raise DataError(f"INSERT INTO {table.name}, row {number}: {width}")
-            (row,) = to_python([self._values(literals, columns)], columns)
-            rows.append(dict.fromkeys(table.column_names) | dict(zip(given, row, strict=True)))
-        return self.insert(table.name, rows)
-
-    def _values(self, literals: Sequence[exp.Expr], columns: Schema) -> Row:
-        """Expressions without columns, cast to the types of the columns that they are for."""
-        named = [exp.alias_(literal, column.name) for literal, column in zip(literals, columns, strict=True)]
-        query = compile_query(exp.select(*named), self.catalog, self.dialect)
-        (row,) = evaluate_query(query, {}, self.catalog)
-        kinds = [var.type for _, var in query.columns]
-        return tuple(
-            evaluate(call("cast", Const(value, kind), type=column.type), {})
-            for value, kind, column in zip(row, kinds, columns, strict=True)
-        )
+        return self.insert(table.name, rows_of_insert(statement, self.catalog, self.dialect))
 
     def _delete_where(self, statement: parse.Delete) -> int:
         table = self._changeable(statement.table)
-        select = exp.select("*").from_(table.name)
-        if statement.where is not None:
-            select = select.where(statement.where)
-        query = compile_query(select, self.catalog, self.dialect)
-        rows = evaluate_query(query, {table.name: self._bag(table.name)}, self.catalog)
+        rows = rows_of_delete(statement, self._bag(table.name), self.catalog, self.dialect)
         return self._commit({table.name: [Change(row, -n) for row, n in rows.items()]}, "auto")
 
     # Changes.
