@@ -184,7 +184,7 @@ class Database:
         if name in tables_of(query.plan):
             raise CatalogError(f"view {name!r} cannot read itself")
         ordered_rows(query, {})  # refuses an ORDER BY that the result cannot follow
-        replaced = self._views.state(name) if name in self._views else None
+        replaced = self._views.state(name, self.catalog) if name in self._views else None
         if replaced is not None:
             self._forget(name)
         try:
@@ -413,6 +413,10 @@ class Database:
         query = self._views[table.name].query if table.kind is TableKind.VIEW else None
         return _Copy(dict(self._bag(name)), table.columns, query)
 
+    def to_spark(self, name: str) -> Any:
+        """See :meth:`viewlet.handles.Relation.to_spark`."""
+        raise BackendError(f"{name!r} lives in this process: to_spark() needs a database on Spark")
+
     def explain(self, target: str) -> str:
         """How a view is kept fresh, by its name; or how a query would be, by its text."""
         with self._open():
@@ -453,7 +457,7 @@ class Database:
             tables = [table for table in self.catalog.values() if table.kind is not TableKind.VIEW]
             return Snapshot(
                 tuple((self._definition(table), dict(self._bag(table.name))) for table in tables),
-                tuple(self._views.state(name) for name in self._views),
+                tuple(self._views.state(name, self.catalog) for name in self._views),
             )
 
     def _definition(self, table: Table) -> parse.CreateTable:

@@ -111,7 +111,9 @@ class Views(Mapping[str, MaintainedView]):
         for strategy in dict.fromkeys([self._strategy, *STRATEGIES]):
             self._create(state.statement, query, catalog, contents, state.birth, strategy)
             engine = self._views[name].engine
-            if not state.streams or labels_of(engine, name) == state.streams.keys():
+            if not state.streams:
+                return True
+            if labels_of(engine, name) == state.streams.keys():
                 load_state(engine, name, state.streams)
                 return True
             self.drop(name)
@@ -123,10 +125,11 @@ class Views(Mapping[str, MaintainedView]):
             for stream in (name for name in view.reads if catalog[name].kind is TableKind.STREAM):
                 view.engine.apply(stream, [], "batch", frozenset())
 
-    def state(self, name: str) -> ViewState:
+    def state(self, name: str, catalog: Catalog) -> ViewState:
         """A view with what it holds of streams, copied."""
         view = self._views[name]
-        return ViewState(view.statement, view.birth, state_of(view.engine, name))
+        reads_stream = any(catalog[table].kind is TableKind.STREAM for table in view.reads)
+        return ViewState(view.statement, view.birth, state_of(view.engine, name) if reads_stream else {})
 
     def drop(self, name: str) -> MaintainedView:
         """Stop keeping a view."""
