@@ -55,7 +55,7 @@ class Relation:
 
     def to_spark(self) -> Any:
         """The present rows as a Spark DataFrame: only of a database on Spark."""
-        raise BackendError(f"{self.name!r} lives in this process: to_spark() needs a database on Spark")
+        return self._database.to_spark(self.name)
 
     def __iter__(self) -> Iterator[tuple[Any, ...]]:
         return iter(self.rows())

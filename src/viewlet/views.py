@@ -8,10 +8,11 @@ one refuses, or if the batch cannot be written down, those before are led back b
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import get_args
+from functools import partial
+from typing import TypeAlias, get_args
 
 from viewlet.backends import Backend, engine_for, obstacles
 from viewlet.backends.base import Bag, Change, Engine, Granularity, MapStats, Row, Strategy
@@ -25,6 +26,8 @@ from viewlet.storage.checkpoint import ViewState
 from viewlet.storage.streams import labels_of, load_state, state_of
 
 STRATEGIES: tuple[Strategy, ...] = get_args(Strategy)
+
+EngineFactory: TypeAlias = Callable[[Strategy], Engine]
 
 
 @dataclass(slots=True)
@@ -47,9 +50,10 @@ class MaintainedView:
 class Views(Mapping[str, MaintainedView]):
     """Views by name, in the order of their creation."""
 
-    def __init__(self, backend: Backend, strategy: Strategy) -> None:
-        self._backend, self._strategy = backend, strategy
-        self._engines: dict[Strategy, Engine] = {strategy: engine_for(backend, strategy)}
+    def __init__(self, backend: Backend | EngineFactory, strategy: Strategy) -> None:
+        self._make: EngineFactory = backend if callable(backend) else partial(engine_for, backend)
+        self._strategy = strategy
+        self._engines: dict[Strategy, Engine] = {strategy: self._make(strategy)}
         self._views: dict[str, MaintainedView] = {}
         self.seconds = 0.0
 
@@ -95,7 +99,7 @@ class Views(Mapping[str, MaintainedView]):
     def _engine(self, statement: CreateView) -> Engine:
         strategy: Strategy = "reevaluate" if statement.refresh is Refresh.FULL else self._strategy
         if strategy not in self._engines:
-            self._engines[strategy] = engine_for(self._backend, strategy)
+            self._engines[strategy] = self._make(strategy)
         return self._engines[strategy]
 
     def resume(self, state: ViewState, query: Query, catalog: Catalog, contents: Mapping[str, Bag]) -> bool:
@@ -149,7 +153,7 @@ class Views(Mapping[str, MaintainedView]):
 
     def explain_query(self, query: Query, catalog: Catalog) -> str:
         """How a query would be kept fresh, were it a view."""
-        engine = engine_for(self._backend, self._strategy)
+        engine = self._make(self._strategy)
         empty: dict[str, Bag] = {table: {} for table in tables_of(query.plan)}
         engine.create("query", query, catalog, empty, self._strategy)
         return engine.explain("query")

@@ -34,6 +34,9 @@ class Cluster(Protocol):
     def contents(self, maps: Sequence[str]) -> list[dict[str, Entries]]:
         """The entries of some maps, partition by partition."""
 
+    def close(self) -> None:
+        """Give up the state."""
+
 
 class SimulatedCluster:
     """Partitions in this process: what a cluster does, without one."""
@@ -59,6 +62,10 @@ class SimulatedCluster:
     def contents(self, maps: Sequence[str]) -> list[dict[str, Entries]]:
         """The entries of some maps, partition by partition."""
         return [{name: dict(site.maps[name].entries) for name in maps} for site in self._sites]
+
+    def close(self) -> None:
+        """Give up the state."""
+        self._sites = []
 
 
 class Coordinator:
@@ -184,6 +191,10 @@ class Coordinator:
                 for name, entries in part.items():
                     found.setdefault(name, {}).update(entries)
         return found
+
+    def close(self) -> None:
+        """Give up the state, here and in the partitions."""
+        self._cluster.close()
 
 
 def _sum(parts: Iterable[Entries]) -> Entries:

@@ -76,13 +76,13 @@ class Site:
         here = (Local, Replicated) if mode == "local" else (Dist, Replicated)
         self.maps = {n: ReferenceMap() for n, where in program.placement.items() if isinstance(where, here)}
         self._scopes: dict[tuple[str, bool], _Scope] = {}
-        self._batch = -1
+        self.batch = -1
         self._journal: list[tuple[ReferenceMap, Key, Number]] = []
 
     def run(self, step: Step) -> Relations:
         """Run one block; what it has written is taken back if it fails."""
         scope = self._scope(step.table, step.by_row)
-        if step.batch != self._batch:
+        if step.batch != self.batch:
             self.begin(step)
         for name, entries in step.received.items():
             scope.relation(name).replace(entries)
@@ -97,14 +97,14 @@ class Site:
 
     def begin(self, step: Step) -> None:
         """A batch begins: the one before can no longer be taken back."""
-        self._batch = step.batch
+        self.batch = step.batch
         self._journal.clear()
         columns = {step.table: self._program.tables[step.table].column_names}
         self._scope(step.table, step.by_row).batch = Tables(columns, {}, {step.table: step.changes})
 
     def abort(self, batch: int) -> None:
         """Take back what a batch has written, if it has come this far."""
-        if batch == self._batch:
+        if batch == self.batch:
             self._undo(0)
 
     def load(self, contents: Mapping[str, Entries]) -> None:

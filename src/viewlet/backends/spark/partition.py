@@ -1,0 +1,263 @@
+"""The state of one partition on an executor: an append-only log that any worker process can attach to.
+
+Spark may run the tasks of one partition in several Python processes, so no process owns the state. The file
+does: every operation is appended with its result, under a lock, and a process that holds the partition in
+memory catches up by replaying what others have appended. So an operation takes effect once, however often its
+task runs::
+
+    log ends with n       the operation is done: return the stored result
+    log ends with n - 1   run it, append it, return the result
+    otherwise             the log is not the one the driver speaks of: say so, and be restored
+
+A process that dies before the append leaves nothing; one that dies in the middle of it leaves a torn tail,
+which the next one cuts off. Long logs are replaced by their contents.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pickle
+import struct
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO, TypeAlias
+from zlib import crc32
+
+from viewlet.backends.spark.nodes import DistProgram
+from viewlet.backends.spark.site import Entries, Relations, Site, Step
+from viewlet.errors import ViewletError
+
+HEADER = struct.Struct("<QQI")  # length and sequence number of an entry, checksum of its body
+NAME_BYTES = 16  # a log begins with a name of its own, so that nobody takes it for its predecessor
+NOTHING = -1  # the sequence number that an empty log ends with
+COMPACT_BYTES = 32 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Run one block."""
+
+    step: Step
+
+
+@dataclass(frozen=True, slots=True)
+class Abort:
+    """Take back what a batch has written."""
+
+    batch: int
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """Hold exactly these entries; a log may begin with it."""
+
+    contents: Mapping[str, Entries]
+
+
+@dataclass(frozen=True, slots=True)
+class Restore:
+    """Begin a new log: a :class:`Load`, at its sequence number, and the operations since, pickled."""
+
+    sequence: int
+    base: bytes
+    since: tuple[bytes, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """Give the entries of some maps, or of all; not logged."""
+
+    maps: tuple[str, ...] | None
+
+
+Operation: TypeAlias = Run | Abort | Load | Restore | Read
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What an operation has given."""
+
+    relations: Relations
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """An operation was refused, and has changed nothing."""
+
+    reason: ViewletError
+
+
+@dataclass(frozen=True, slots=True)
+class Behind:
+    """The log here does not end where the driver thinks."""
+
+    sequence: int
+
+
+Answer: TypeAlias = Done | Refused | Behind
+
+
+@dataclass(slots=True)
+class _Attached:
+    """A partition in the memory of this process, as of some place in its log."""
+
+    site: Site
+    log: bytes
+    offset: int
+    sequence: int
+    answer: Answer
+    limit: int
+
+
+_ATTACHED: dict[Path, _Attached] = {}
+
+
+def perform(path: Path, program: DistProgram, sequence: int, operation: Operation) -> Answer:
+    """Carry out operation number ``sequence`` on the partition whose log is at ``path``."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with _locked(path):
+        if isinstance(operation, Restore):
+            return _restore(path, program, operation)
+        try:
+            return _perform(path, program, sequence, operation)
+        except BaseException:
+            _ATTACHED.pop(path, None)  # memory may be ahead of the log
+            raise
+
+
+def forget(path: Path) -> None:
+    """Remove a partition's log; processes that have it in memory let go of it when they attach another."""
+    if not path.exists():
+        return
+    with _locked(path):
+        path.unlink(missing_ok=True)
+    _let_go()
+
+
+def _let_go() -> None:
+    for path in [path for path in _ATTACHED if not path.exists()]:
+        del _ATTACHED[path]
+
+
+def _perform(path: Path, program: DistProgram, sequence: int, operation: Operation) -> Answer:
+    attached = _attach(path, program)
+    if isinstance(operation, Read):
+        if attached.sequence != sequence:
+            return Behind(attached.sequence)
+        held = attached.site.contents()
+        return Done(held if operation.maps is None else {name: held[name] for name in operation.maps})
+    if attached.sequence == sequence:
+        return attached.answer
+    if attached.sequence != sequence - 1:
+        return Behind(attached.sequence)
+    begins = isinstance(operation, Run) and operation.step.batch != attached.site.batch
+    if begins and attached.offset > attached.limit:
+        _compact(path, attached)
+    answer = _carry_out(attached.site, operation)
+    with path.open("ab") as log:
+        log.write(_entry(sequence, operation, answer))
+        attached.offset = log.tell()
+    attached.sequence, attached.answer = sequence, answer
+    return answer
+
+
+def _carry_out(site: Site, operation: Operation) -> Answer:
+    try:
+        match operation:
+            case Run(step):
+                return Done(site.run(step))
+            case Abort(batch):
+                site.abort(batch)
+            case Load(contents):
+                site.load(contents)
+            case Restore() | Read():
+                raise AssertionError(f"{type(operation).__name__} is never logged")
+    except ViewletError as reason:
+        return Refused(reason)
+    return Done({})
+
+
+def _attach(path: Path, program: DistProgram) -> _Attached:
+    """The partition in this process's memory, caught up with its log."""
+    attached = _ATTACHED.get(path)
+    with path.open("a+b") as log:
+        log.seek(0)
+        name = log.read(NAME_BYTES)
+        if attached is None or attached.log != name or log.seek(0, os.SEEK_END) < attached.offset:
+            attached = _Attached(Site(program, "distributed"), name, NAME_BYTES, NOTHING, Done({}), COMPACT_BYTES)
+            _let_go()
+            _ATTACHED[path] = attached
+        log.seek(attached.offset)
+        for sequence, operation, answer in _entries(log):
+            _carry_out(attached.site, operation)
+            attached.sequence, attached.answer = sequence, answer
+            attached.offset = log.tell()
+        if attached.sequence != NOTHING:
+            log.truncate(attached.offset)
+    return attached
+
+
+def _restore(path: Path, program: DistProgram, operation: Restore) -> Answer:
+    """Write a log with what the driver has kept, and take it from there."""
+    base = pickle.loads(operation.base)
+    site = Site(program, "distributed")
+    site.load(base.contents)
+    parts = [_entry(operation.sequence, base, Done({}))]
+    for sequence, blob in enumerate(operation.since, operation.sequence + 1):
+        logged = pickle.loads(blob)
+        parts.append(_entry(sequence, logged, _carry_out(site, logged)))
+    _replace(path, b"".join(parts))
+    _ATTACHED.pop(path, None)
+    return Done({})
+
+
+def _compact(path: Path, attached: _Attached) -> None:
+    """Replace a log by the contents it amounts to.
+
+    Only where a batch begins: the journal of a batch that may still be taken back is in its log entries.
+    """
+    attached.log, attached.offset = _replace(
+        path, _entry(attached.sequence, Load(attached.site.contents()), attached.answer)
+    )
+    attached.limit = max(COMPACT_BYTES, 2 * attached.offset)
+
+
+def _replace(path: Path, entries: bytes) -> tuple[bytes, int]:
+    """Put a new log in the place of the old one; its name and its length."""
+    name = os.urandom(NAME_BYTES)
+    fresh = path.with_suffix(".new")
+    fresh.write_bytes(name + entries)
+    fresh.replace(path)
+    return name, NAME_BYTES + len(entries)
+
+
+def _entry(sequence: int, operation: Operation, answer: Answer) -> bytes:
+    body = pickle.dumps((operation, answer), pickle.HIGHEST_PROTOCOL)
+    return HEADER.pack(len(body), sequence, crc32(body)) + body
+
+
+def _entries(log: BinaryIO) -> Iterator[tuple[int, Operation, Answer]]:
+    """Whole entries from the present place on; the file is left at the end of the last whole one."""
+    while True:
+        start = log.tell()
+        header = log.read(HEADER.size)
+        if len(header) == HEADER.size:
+            length, sequence, checksum = HEADER.unpack(header)
+            body = log.read(length)
+            if len(body) == length and crc32(body) == checksum:
+                operation, answer = pickle.loads(body)
+                yield sequence, operation, answer
+                continue
+        log.seek(start)
+        return
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """Alone with a partition; the lock goes with the process that holds it."""
+    with path.with_suffix(".lock").open("ab") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield

@@ -1,0 +1,101 @@
+"""A database on a Spark session: the state of views lives in partitions on its executors.
+
+Tables with kept rows (CREATE TABLE) are kept and checked on the driver, and so are batches on their way to
+the partitions; a STREAM keeps nothing there. Views are gathered on the driver when they are read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pyarrow as pa
+
+from viewlet import adhoc
+from viewlet.backends import Backend
+from viewlet.backends.base import Granularity, Strategy
+from viewlet.backends.spark.engine import SparkEngine, on_spark
+from viewlet.changes import Data
+from viewlet.database import Database
+from viewlet.errors import BackendError, SqlError
+from viewlet.kept import OnConflict
+from viewlet.sql import parse
+from viewlet.values import to_arrow
+
+
+def connect_spark(
+    target: object, backend: Backend, strategy: Strategy, dialect: str, options: Mapping[str, object]
+) -> SparkDatabase:
+    """A database on a Spark session; options that only databases in this process have are refused."""
+    kind = type(target)
+    if not (kind.__module__.startswith("pyspark.") and kind.__name__ == "SparkSession"):
+        raise BackendError(f"cannot connect to a {kind.__name__}: give nothing, a path, or a SparkSession")
+    if kind.__module__.startswith("pyspark.sql.connect"):
+        raise BackendError("Spark Connect gives no access to executors: use a classic SparkSession")
+    if backend != "auto":
+        raise BackendError(f"backend={backend!r} runs in this process: leave it out on Spark")
+    for name, value in options.items():
+        if value is not None:
+            raise BackendError(f"{name}={value!r} is for databases in this process, not on Spark")
+    return SparkDatabase(target, strategy, dialect)
+
+
+class SparkDatabase(Database):
+    """A database whose views are kept by the executors of a Spark session; see :class:`Database`."""
+
+    def __init__(self, spark: Any, strategy: Strategy, dialect: str) -> None:
+        self._spark = spark
+        self._started: list[SparkEngine] = []
+        super().__init__(backend=self._engine, strategy=strategy, dialect=dialect)
+
+    def _engine(self, strategy: Strategy) -> SparkEngine:
+        engine = SparkEngine(on_spark(self._spark))
+        self._started.append(engine)
+        return engine
+
+    def insert(self, table: str, data: Data, *, on_conflict: OnConflict | None = None) -> int:
+        """Insert rows, also of a Spark DataFrame; see :meth:`Database.insert`."""
+        return super().insert(table, local(data), on_conflict=on_conflict)
+
+    def delete(self, table: str, data: Data) -> int:
+        """Delete rows, also of a Spark DataFrame; see :meth:`Database.delete`."""
+        return super().delete(table, local(data))
+
+    def apply(
+        self, batch: Mapping[str, Data], *, trigger: Granularity = "auto", token: str | None = None
+    ) -> int:
+        """Apply changes, also given as Spark DataFrames; see :meth:`Database.apply`."""
+        return super().apply(
+            {name: local(data) for name, data in batch.items()}, trigger=trigger, token=token
+        )
+
+    def to_spark(self, name: str) -> Any:
+        """The present rows of a table or view as a DataFrame."""
+        return self._spark.createDataFrame(to_arrow(*self.ordered(name)))
+
+    def sql(self, text: str) -> pa.Table:
+        """The result of an ad-hoc query, answered by Spark SQL over temporary views of the same names."""
+        from pyspark.errors import PySparkException
+
+        with self._open():
+            query = parse.parse_query(text, self.dialect)
+            for name in adhoc.named_relations(query):
+                self.to_spark(name).createOrReplaceTempView(name)
+            try:
+                return self._spark.sql(query.sql("spark")).toArrow()
+            except PySparkException as reason:
+                raise SqlError(f"Spark refuses the query: {reason}") from None
+
+    def close(self) -> None:
+        """Give up the data, also in the partitions."""
+        super().close()
+        for engine in self._started:
+            engine.close()
+        self._started.clear()
+
+
+def local(data: Data) -> Data:
+    """Data that the driver holds: a Spark DataFrame is collected as Arrow."""
+    if type(data).__module__.startswith("pyspark.") and hasattr(data, "toArrow"):
+        return data.toArrow()
+    return data

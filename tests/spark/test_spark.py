@@ -1,0 +1,244 @@
+"""Databases on a Spark session: the results of the reference, also when processes die and state is lost."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import viewlet
+from viewlet.backends.spark.cluster import SparkCluster
+from viewlet.backends.spark.engine import SparkEngine, on_spark
+from viewlet.backends.spark.partition import Operation, Run
+from viewlet.database import Database
+from viewlet.errors import BackendError, DataError, SqlError, ValueRangeError
+from viewlet.workloads import miniature, order_book, queries, schema
+from viewlet.workloads.stream import Stream, churn
+
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.xdist_group("spark"),
+    pytest.mark.filterwarnings("ignore"),  # PySpark warns about its own dependencies
+]
+
+DDL = """CREATE TABLE r (k BIGINT NOT NULL, g VARCHAR, v BIGINT, PRIMARY KEY (k));
+         CREATE TABLE s (k BIGINT REFERENCES r (k), w BIGINT)"""
+VIEWS = {
+    "joined": "SELECT r.k, g, sum(w) AS w, count(*) AS n FROM r JOIN s ON r.k = s.k GROUP BY r.k, g",
+    "by_g": "SELECT g, sum(v * w) AS x FROM r JOIN s ON r.k = s.k GROUP BY g",
+    "late": "SELECT max(w) AS m FROM joined",
+}
+
+
+def agree(spark: Any, ddl: str, views: dict[str, str], batches: Iterator[dict[str, pa.Table]]) -> None:
+    """The same batches through a database on Spark and one in this process, comparing after each."""
+    here, there = viewlet.connect(backend="reference"), viewlet.connect(spark)
+    for db in (here, there):
+        db.execute(ddl)
+        for name, sql in views.items():
+            db.execute(f"CREATE MATERIALIZED VIEW {name} AS {sql}")
+    for batch in batches:
+        assert here.apply(batch) == there.apply(batch)
+        for name in views:
+            assert there.view(name).rows() == here.view(name).rows(), name
+    assert any(here.view(name).rows() for name in views)
+    there.close()
+
+
+def test_tpch(spark: Any) -> None:
+    tables = miniature.tables(orders=40)
+    stream = churn(tables, seed=1, deletions=0.2)
+    chosen = {name: queries("tpch")[name] for name in ("q01", "q03", "q06", "q12", "q17", "q18")}
+    agree(spark, schema("tpch"), chosen, stream.batches(len(stream) // 3))
+
+
+def test_finance(spark: Any) -> None:
+    chosen = {name: queries("finance")[name] for name in ("vwap", "bsv", "axf")}
+    agree(spark, schema("finance"), chosen, order_book_stream().batches(60))
+
+
+def order_book_stream() -> Stream:
+    return order_book.stream(120, seed=2)
+
+
+@pytest.fixture
+def db(spark: Any) -> Iterator[Database]:
+    db = viewlet.connect(spark)
+    db.execute(DDL)
+    for name, sql in VIEWS.items():
+        db.execute(f"CREATE MATERIALIZED VIEW {name} AS {sql}")
+    yield db
+    db.close()
+
+
+def test_dataframes_in_and_out(spark: Any, db: Database) -> None:
+    db.insert("r", spark.createDataFrame([(1, "a", 10), (2, None, 20)], "k long, g string, v long"))
+    db.apply(
+        {
+            "s": spark.createDataFrame(
+                [(1, 5, "insert"), (2, 6, "insert")], "k long, w long, _change_type string"
+            ),
+            "r": pa.table({"k": [3], "g": ["a"], "v": [1], "_weight": [1]}),
+        }
+    )
+    assert db.view("joined").rows() == [(1, "a", 5, 1), (2, None, 6, 1)]
+    assert sorted(map(tuple, db.view("by_g").to_spark().collect()), key=str) == [("a", 50), (None, 120)]
+    assert db.sql("SELECT sum(x) AS t FROM by_g").to_pylist() == [{"t": 170}]
+    assert db.table("r").to_spark().count() == 3
+    assert db.view("late").value == 6
+    db.delete("s", spark.createDataFrame([(2, 6)], "k long, w long"))
+    assert db.view("late").value == 5
+    assert "Dist(" in db.explain("joined")
+    with pytest.raises(SqlError):
+        db.sql("SELECT nonsense(x) FROM by_g")
+
+
+def test_subscribers_and_late_views(db: Database) -> None:
+    seen: list[pa.Table] = []
+    db.view("joined").subscribe(seen.append, weights=True)
+    db.apply({"r": [(1, "a", 1), (2, "b", 1)], "s": [(1, 1), (1, 1), (2, 4)]})
+    db.execute("CREATE MATERIALIZED VIEW again AS SELECT k, count(*) AS n FROM s GROUP BY k")
+    assert db.view("again").rows() == [(1, 2), (2, 1)]
+    db.delete("s", [(1, 1)])
+    assert db.view("again").rows() == [(1, 1), (2, 1)]
+    assert [part.to_pylist() for part in seen] == [
+        [{"k": 1, "g": "a", "w": 2, "n": 2, "_weight": 1}, {"k": 2, "g": "b", "w": 4, "n": 1, "_weight": 1}],
+        [{"k": 1, "g": "a", "w": 2, "n": 2, "_weight": -1}, {"k": 1, "g": "a", "w": 1, "n": 1, "_weight": 1}],
+    ]
+    db.execute("DROP MATERIALIZED VIEW again")
+    assert {stats.name for stats in db.stats().maps}
+
+
+def test_a_refused_batch_changes_nothing(spark: Any) -> None:
+    db = viewlet.connect(spark)
+    db.execute("CREATE TABLE r (k BIGINT NOT NULL, v BIGINT, PRIMARY KEY (k))")
+    db.execute("CREATE TABLE s (k BIGINT REFERENCES r (k), w BIGINT)")
+    db.execute(
+        "CREATE MATERIALIZED VIEW x AS SELECT r.k, sum(w / v) AS q FROM r JOIN s ON r.k = s.k GROUP BY r.k"
+    )
+    db.apply({"r": [(1, 2), (2, 4), (3, 0)], "s": [(1, 8), (2, 8)]})
+    before = db.view("x").rows()
+    with pytest.raises(ValueRangeError):
+        db.insert("s", [(1, 2), (2, 2), (3, 1)])
+    with pytest.raises(DataError, match="not there"):
+        db.delete("s", [(7, 7)])
+    assert db.view("x").rows() == before
+    db.insert("s", [(1, 2)])
+    assert db.view("x").rows() == [(1, 5.0), (2, 2.0)]
+    db.close()
+
+
+def test_what_does_not_fit_is_refused(spark: Any) -> None:
+    with pytest.raises(BackendError, match="memory_limit"):
+        viewlet.connect(spark, memory_limit="1GB")
+    with pytest.raises(BackendError, match="backend='native'"):
+        viewlet.connect(spark, backend="native")
+    with pytest.raises(BackendError, match="cannot connect to a list"):
+        viewlet.connect([])
+
+
+class Fragile(SparkCluster):
+    """Partition 0 meets with an accident at every third job with a step, before or after it takes effect."""
+
+    accident: Callable[[Path], None]
+    after = False
+    jobs = 0
+    marks: Path
+
+    def task(self, operations: Sequence[Operation | None]) -> Any:
+        task = super().task(operations)
+        if not isinstance(operations[0], Run):
+            return task
+        self.jobs += 1
+        mark, accident, after, due = (
+            self.marks / str(self.jobs),
+            self.accident,
+            self.after,
+            self.jobs % 3 == 0,
+        )
+        name = self._name
+
+        def fragile(partition: int, rows: Iterator[int]) -> Any:
+            from viewlet.backends.spark.cluster import state_directory
+
+            answer = list(task(partition, rows)) if after else []
+            if due and partition == 0 and not mark.exists():
+                mark.touch()
+                accident(state_directory(name))
+            return iter(answer) if after else task(partition, rows)
+
+        return fragile
+
+
+def die(directory: Path) -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def lose(directory: Path) -> None:
+    for log in directory.glob("*.log"):
+        log.unlink()
+
+
+def lose_and_die(directory: Path) -> None:
+    shutil.rmtree(directory)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+@pytest.mark.parametrize(
+    ("accident", "after"),
+    [
+        (die, False),
+        (die, True),
+        (lose, False),
+        pytest.param(lose, True, marks=pytest.mark.slow),
+        pytest.param(lose_and_die, False, marks=pytest.mark.slow),
+        pytest.param(lose_and_die, True, marks=pytest.mark.slow),
+    ],
+)
+def test_accidents_leave_no_trace(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, accident: Callable[[Path], None], after: bool
+) -> None:
+    """Workers that die before or after a step, and state that is lost, do not show in any result."""
+    from pyspark import cloudpickle
+
+    cloudpickle.register_pickle_by_value(sys.modules[__name__])
+    made: list[Fragile] = []
+
+    def cluster(program: Any) -> Fragile:
+        fragile = Fragile(spark, program, 2)
+        fragile.accident, fragile.after, fragile.marks = accident, after, tmp_path
+        made.append(fragile)
+        return fragile
+
+    monkeypatch.setattr("viewlet.spark_database.on_spark", lambda _: cluster)
+    monkeypatch.setattr("viewlet.backends.spark.cluster.CHECKPOINT_BYTES", 3_000)
+    tables = miniature.tables(orders=25)
+    stream = churn({name: tables[name] for name in ("customer", "orders", "lineitem")}, seed=4, deletions=0.3)
+    agree(spark, schema("tpch"), {"q03": queries("tpch")["q03"]}, stream.batches(len(stream) // 5))
+    assert len(list(tmp_path.iterdir())) >= 2, "there were accidents"
+    assert any(cluster._base > 0 for cluster in made), "there were checkpoints"
+
+
+def test_engine_with_declared_columns(spark: Any) -> None:
+    """A declared column spreads what would otherwise stay on the driver."""
+    from viewlet.backends.base import Change
+    from viewlet.sql import compile_query
+    from viewlet.sql.catalog import Catalog
+    from viewlet.sql.parse import parse
+
+    catalog = Catalog(s.table for s in parse("CREATE TABLE t (g VARCHAR, v DOUBLE)"))  # type: ignore[union-attr]
+    engine = SparkEngine(on_spark(spark, 3), {"t": "g"})
+    query = compile_query("SELECT g, sum(v) AS v FROM t GROUP BY g", catalog)
+    engine.create("x", query, catalog, {"t": {("a", 0.1): 2}}, "auto")
+    effect = engine.apply("t", [Change(("a", 0.1), 1), Change(("b", 1.5), 1)], "auto", frozenset({"x"}))
+    assert effect["x"] == {("a", 0.2): -1, ("a", 0.30000000000000004): 1, ("b", 1.5): 1}
+    engine.apply("t", [Change(("a", 0.1), -1), Change(("a", 0.1), -2)], "tuple", frozenset())
+    assert engine.output("x") == {("b", 1.5): 1}
+    engine.close()
