@@ -28,13 +28,11 @@ ENGINES: list[Engine] = [("reference", "reevaluate"), ("reference", "higher_orde
 
 engines = pytest.mark.parametrize("engine", ENGINES, ids="-".join)
 
-# For data on which only an incremental engine is quick.
+# For data on which only native code is quick.
 engines_on_large_data = pytest.mark.parametrize(
     "engine",
     [
-        pytest.param(
-            engine, marks=[pytest.mark.slow] if engine[1] == "reevaluate" else [], id="-".join(engine)
-        )
+        pytest.param(engine, marks=[] if engine[0] == "native" else [pytest.mark.slow], id="-".join(engine))
         for engine in ENGINES
     ],
 )
