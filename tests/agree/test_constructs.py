@@ -250,3 +250,22 @@ def test_a_batch_beyond_the_memory_limit_is_refused_and_undone():
         assert engine.output("v") == before
     engine.apply("t", [Change(change.row, -1) for change in few], "tuple", frozenset())
     assert engine.output("v") == {}
+
+
+def test_patterns_and_parts_of_strings():
+    """LIKE with any escape and SUBSTRING at any place, over strings that try to confuse them."""
+    catalog = catalog_of("CREATE TABLE t (s VARCHAR(20))")
+    conditions = ["'%a%'", "'_'", "'a_%b'", "''", "'%'", "'a!%b' ESCAPE '!'", "'é%'", "'%\\\\%%'", "'_%_'"]
+    likes = ", ".join(
+        f"SUM(CASE WHEN s LIKE {c} THEN 1 ELSE 0 END) AS c{i}" for i, c in enumerate(conditions)
+    )
+    places = [(1, 2), (0, 3), (-2, 1), (-5, 4), (2, 0), (3, 9)]
+    parts = ", ".join(f"SUBSTRING(s, {start}, {size}) AS p{i}" for i, (start, size) in enumerate(places))
+    views = {"likes": f"SELECT {likes} FROM t", "parts": f"SELECT s, {parts}, SUBSTRING(s, 2) r FROM t"}
+    pair = Pair(catalog, views)
+    rng = random.Random(1)
+    texts = ["".join(rng.choice("ab%_\\é\U0001f600\n") for _ in range(rng.randrange(6))) for _ in range(200)]
+    pair.apply("t", [Change((text,), 1) for text in [*texts, *HOSTILE, None]], "tuple")
+    pair.check()
+    pair.apply("t", [Change((text,), -1) for text in texts[:100]], "batch")
+    pair.check()

@@ -12,6 +12,7 @@ from viewlet.backends.native.forms import CValue, Form, Writer, cell_kind, field
 from viewlet.backends.native.operations import Operations
 from viewlet.backends.native.scalars import MEMO_BIAS, HostFunction, Registry
 from viewlet.backends.native.storage import CRecord, name_records, write_record
+from viewlet.backends.native.strings import native_answer
 from viewlet.core.node import walk
 from viewlet.core.scalar import Var
 from viewlet.core.types import Kind, Type
@@ -49,8 +50,10 @@ def emit(program: LoopProgram) -> Source:
     head.line('#include "program.h"')
     for at in records.values():
         write_record(head, at)
+    functions = Writer()
+    _write_functions(functions, registry)  # may add constants, which the state holds
     _write_state(head, records.values(), registry)
-    _write_functions(head, registry)
+    head.lines += functions.lines
     tail = Writer()
     _write_init(tail, records.values(), registry)
     _write_description(tail, program, records)
@@ -91,6 +94,13 @@ def _write_functions(out: Writer, registry: Registry) -> None:
             memo = f"&s->memos[{function.memo}]"
             out.line(f"uint32_t y = vl_memo_get(a, {memo}, &s->strings, id);")
             out.line("if (VL_LIKELY(y != VL_UNKNOWN)) return y;")
+            native = native_answer(function.scalar, registry.constants)
+            if native is not None:
+                out.line("const vl_text t = vl_string_at(a, &s->strings, id);")
+                with out.block("if (id != 0 && vl_utf8_valid(t))"):
+                    out.line(f"y = {native};")
+                    out.line(f"vl_memo_put(a, {memo}, &s->strings, id, y);")
+                    out.line("return y;")
             out.line("vl_cell in = {.as = {.text = id}, .null = id == 0}, answer = {0};")
             out.line(f"const bool done = x->call(x, {i}, &in, &answer);")
             member = "text" if kind.kind is Kind.VARCHAR else "i"
