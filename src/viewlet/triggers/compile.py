@@ -243,7 +243,7 @@ class Compiler:
     def _recompute(self, target: MapDefinition, table: str, strategy: str) -> Statement:
         materializer = self._materializer(table, DEPTHS[strategy])
         query = materializer.query(target.definition, target.keys, frozenset())
-        query = isolate_sums(query, target.keys, self.names)
+        query = isolate_sums(query, target.keys, self.names, self.registry)
         settled = Settled(query, self.registry.nullable_columns)
         keys = tuple(settled.variable(key) for key in target.keys)
         return Statement(target.name, keys, ":=", settled.query(query))
@@ -261,7 +261,8 @@ class Compiler:
         statements: list[Statement] = []
         for keys, terms in by_keys.items():
             needed = [key for key in keys if isinstance(key, Var)]
-            query = isolate_sums(materializer.query(tuple(terms), needed, frozenset()), needed, self.names)
+            query = materializer.query(tuple(terms), needed, frozenset())
+            query = isolate_sums(query, needed, self.names, self.registry)
             if query:
                 settled = Settled(query, self.registry.nullable_columns, event.parameters)
                 own = tuple(settled.variable(k) if isinstance(k, Var) else k for k in keys)

@@ -4,14 +4,18 @@
 
     {a OR b}           ->  {a} + {b} - {a AND b}                              each a condition on q
 
-Whatever the conditions on q compute from q (nested sums, lets) moves along. The rewrite never changes the
-meaning; it pays where the conditions are monotone in q (``calculus/monotone.py``), and only then is it done.
+Whatever the conditions on q compute from q (nested sums, lets) moves along. Where M would be scanned and k is
+a key of the result, the groups that exist are enumerated instead: ``E<k>(G[k])``, with G the row count of M's
+body by k. The rewrite never changes the meaning; it pays where the conditions are monotone in q
+(``calculus/monotone.py``), and only then is it done.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
+from viewlet.calculus.canonical import strip_values
 from viewlet.calculus.monotone import as_search
 from viewlet.calculus.nodes import (
     Cond,
@@ -34,42 +38,68 @@ from viewlet.calculus.nodes import (
 from viewlet.calculus.schedule import binds_keys
 from viewlet.core.names import Names
 from viewlet.core.scalar import Call, Var, variables
+from viewlet.triggers.maps import MapRegistry
 
 
-def isolate_sums(query: Query, needed: Iterable[Var], names: Names) -> Query:
-    """Isolate what can be searched, in every term and in the nested sums of every term."""
-    wanted = frozenset(var.name for var in needed)
-    return add(*(_isolate_term(term, wanted, names) for term in query))
+def isolate_sums(
+    query: Query,
+    needed: Iterable[Var],
+    names: Names,
+    maps: MapRegistry,
+    bound: frozenset[str] = frozenset(),
+) -> Query:
+    """Isolate what can be searched, in every term and in the nested sums of every term.
+
+    ``needed`` variables are read by whoever uses the query; ``bound`` ones are given by its surroundings.
+    """
+    scope = _Scope(frozenset(var.name for var in needed), bound, names, maps)
+    return add(*(_isolate_term(term, scope) for term in query))
 
 
-def _isolate_term(term: Term, needed: frozenset[str], names: Names) -> Query:
-    term = Term(tuple(_inside(f, names) for f in term.factors), term.coefficient)
+@dataclass(frozen=True, slots=True)
+class _Scope:
+    needed: frozenset[str]
+    bound: frozenset[str]
+    names: Names
+    maps: MapRegistry
+
+
+def _isolate_term(term: Term, scope: _Scope) -> Query:
+    term = Term(tuple(_inside(f, scope) for f in term.factors), term.coefficient)
     for atom in term.factors:
         if not isinstance(atom, MapRef):
             continue
         for key in atom.keys:
-            if isinstance(key, Var) and key.name not in needed and not is_parameter(key):
-                parted = _part(term, atom, key, needed)
-                if parted is not None:
-                    return _isolated(parted, needed, names)
+            if isinstance(key, Var) and key.name not in scope.needed and not is_parameter(key):
+                split = _split(term, atom, key, scope)
+                if split is not None:
+                    return _isolated(term, split, scope)
     return (term,)
 
 
-def _inside(factor: Factor, names: Names) -> Factor:
+def _inside(factor: Factor, scope: _Scope) -> Factor:
     match factor:
         case Lift(var, keys, query):
             given = frozenset(key.name for key in keys)
             if all(as_search(term, given) is not None for term in query):
                 return factor
-            return Lift(var, keys, isolate_sums(query, keys, names))
+            return Lift(var, keys, isolate_sums(query, keys, scope.names, scope.maps, given))
         case _:
             return factor
 
 
-def _part(
-    term: Term, atom: MapRef, key: Var, needed: frozenset[str]
-) -> tuple[Term, list[Factor], list[Factor]] | None:
-    """The term's factors that depend on the key, and the others; ``None`` where something else reads it."""
+@dataclass(frozen=True, slots=True)
+class _Split:
+    """What depends on the key, as one search per case; the rest; and keys that the rest does not bind."""
+
+    cases: list[Term]
+    outside: list[Factor]
+    unbound: tuple[Var, ...]
+    given: frozenset[str]
+
+
+def _split(term: Term, atom: MapRef, key: Var, scope: _Scope) -> _Split | None:
+    """Part a term along a key; ``None`` where something else reads the key, or nothing can be searched."""
     inside: list[Factor] = [atom]
     local = {key.name}
     grown = True
@@ -78,16 +108,25 @@ def _part(
         for factor in term.factors:
             if any(factor is f for f in inside) or not _mentions(factor, local):
                 continue
-            if isinstance(factor, Let | Lift) and factor.var.name not in needed:
+            if isinstance(factor, Let | Lift) and factor.var.name not in scope.needed:
                 local.add(factor.var.name)
             elif not isinstance(factor, Cond):
                 return None
             inside.append(factor)
             grown = True
     outside = [f for f in term.factors if not any(f is i for i in inside)]
-    others = {k.name for k in atom.keys if isinstance(k, Var) and not is_parameter(k)} - {key.name}
-    bound = {name for f in outside for name in _binds(f)}
-    return (term, inside, outside) if others <= bound and len(inside) > 1 else None
+    bound = scope.bound | {name for f in outside for name in _binds(f)}
+    others = [k for k in atom.keys if isinstance(k, Var) and not is_parameter(k) and k != key]
+    unbound = tuple(dict.fromkeys(k for k in others if k.name not in bound))
+    if len(inside) == 1 or not all(k.name in scope.needed for k in unbound):
+        return None
+    if unbound and len(unbound) + 1 < len(atom.keys):
+        return None  # some key is known: a slice of the map beats going through all groups
+    given = frozenset(bound | {k.name for k in unbound})
+    cases = _without_or(Term(tuple(inside)), given)
+    if any(as_search(case, given) is None for case in cases):
+        return None
+    return _Split(cases, outside, unbound, given)
 
 
 def _binds(factor: Factor) -> set[str]:
@@ -107,23 +146,30 @@ def _mentions(factor: Factor, names: set[str]) -> bool:
     return any(v.name in names for v in factor_variables(factor))
 
 
-def _isolated(parted: tuple[Term, list[Factor], list[Factor]], needed: frozenset[str], names: Names) -> Query:
-    term, inside, outside = parted
-    given = frozenset(name for f in outside for name in _binds(f))
-    cases = _without_or(Term(tuple(inside)), given)
-    if any(as_search(case, given) is None for case in cases):
-        return (term,)
+def _isolated(term: Term, split: _Split, scope: _Scope) -> Query:
     results: list[Query] = []
-    for case in cases:
+    for case in split.cases:
         atom = next(f for f in case.factors if isinstance(f, MapRef))
-        total = Var(names.fresh("x"), atom.type, False)
-        keys = tuple(
-            v for name, v in term_variables(case.factors).items() if name in given or is_parameter(v)
-        )
+        total = Var(scope.names.fresh("x"), atom.type, False)
+        shared = term_variables(case.factors).values()
+        keys = tuple(v for v in shared if v.name in split.given or is_parameter(v))
         lift = Lift(total, keys, (Term(case.factors),))
-        rest = product(*outside, lift, Value(total), coefficient=term.coefficient * case.coefficient)
-        results.extend(_isolate_term(new, needed, names) for new in rest)
+        groups = _groups(atom, split.unbound, scope.maps)
+        coefficient = term.coefficient * case.coefficient
+        rest = product(*split.outside, *groups, lift, Value(total), coefficient=coefficient)
+        results.extend(_isolate_term(new, scope) for new in rest)
     return add(*results)
+
+
+def _groups(atom: MapRef, unbound: tuple[Var, ...], maps: MapRegistry) -> tuple[Factor, ...]:
+    """``E<k>(G[k])``: the values of the unbound keys for which the map's body has a row."""
+    if not unbound:
+        return ()
+    definition = maps.maps[atom.name]
+    place = {argument: key for key, argument in zip(definition.keys, atom.keys, strict=True)}
+    keys = tuple(place[argument] for argument in unbound)
+    counted = maps.reference(keys, unbound, strip_values(definition.definition))
+    return (Exists(unbound, (Term((counted,)),)),)
 
 
 def _without_or(term: Term, given: frozenset[str]) -> list[Term]:

@@ -78,9 +78,17 @@ def _term_accesses(term: Term, given: frozenset[str], loops: tuple[str, ...], se
                 inner = frozenset(key.name for key in keys if key.name in known)
                 found += [access for t in query for access in _term_accesses(t, inner, loops, searches)]
                 if isinstance(factor, Exists) and not all(k.name in known or is_parameter(k) for k in keys):
-                    loops = (*loops, "its domain")
+                    loops = (*loops, _enumerated(factor))
         known |= {var.name for var in factor_variables(factor)}
     return found
+
+
+def _enumerated(factor: Exists) -> str:
+    match factor.query:
+        case (Term((MapRef(name),)),):
+            return name
+        case _:
+            return "the keys of a change"
 
 
 def _search(lift: Lift, known: set[str]) -> Search | None:
