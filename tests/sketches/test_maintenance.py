@@ -94,7 +94,7 @@ def follow(name: str, seed: int, batches: int, low: int = 0, **options: object) 
         accurate = fragments(spec.lineage(data), data, table, column, BOUNDS[column])
         assert sketch.fragments == accurate, f"{spec.sql()} over {data}"
         if sketch.retired is None:
-            answered = arrow_result(store.query(spec.sql()))
+            answered = arrow_result(store.query(spec.sql(), use="always"))
             assert answered == result(connection, spec.sql()), f"{store.rewrite(spec.sql())} over {data}"
         store.apply(random_changes(random, data, low))
         sketch.refresh()
@@ -132,7 +132,7 @@ def test_lazy(name: str) -> None:
     assert sketch.fragments == before
     with pytest.raises(sketches.StaleError, match="version"):
         sketch.require_usable()
-    assert arrow_result(store.query(spec.sql())) == result(connection, spec.sql())
+    assert arrow_result(store.query(spec.sql(), use="always")) == result(connection, spec.sql())
     assert sketch.fragments == fragments(spec.lineage(data), data, table, column, BOUNDS[column])
 
 

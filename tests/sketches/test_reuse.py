@@ -91,7 +91,7 @@ def test_served(name: str) -> None:
         store = sketches.open(connection)
         store.capture(old, on=attribute, ranges=[1, 2, 3, 4])
         for _ in range(2):
-            assert arrow_result(store.query(new)) == result(connection, new), (
+            assert arrow_result(store.query(new, use="always")) == result(connection, new), (
                 f"{store.rewrite(new)} over {data}"
             )
             store.apply(random_changes(random, data))
@@ -107,7 +107,7 @@ def test_refused(name: str) -> None:
         store = sketches.open(connection)
         sketch = store.capture(old, on=attribute, ranges=[1, 2, 3, 4])
         with pytest.raises(sketches.SketchError, match=reason):
-            store.query(new)
+            store.query(new, use="always")
         restricted = store._restricted(new, sketch)
         wrong += result(connection, restricted) != result(connection, new)
         if wrong:

@@ -242,4 +242,4 @@ def test_broken_assumption_retires() -> None:
     assert sketch.retired is not None
     assert "r.d >= 0" in sketch.retired
     with pytest.raises(sketches.SketchError, match="retired"):
-        store.query(text)
+        store.query(text, use="always")

@@ -50,7 +50,7 @@ def test_several_attributes() -> None:
         text = "SELECT a FROM r JOIN s ON b = x GROUP BY a HAVING sum(y) > 5"
         sketch = store.capture(text, on=["r.a", "r.c", "s.y"], ranges=[1, 2, 3])
         for _ in range(4):
-            assert arrow_result(store.query(text)) == result(connection, text)
+            assert arrow_result(store.query(text, use="always")) == result(connection, text)
             incremental = [fragments for _, fragments in sketch.restrictions]
             sketch.recapture()
             assert incremental == [fragments for _, fragments in sketch.restrictions]
@@ -91,7 +91,7 @@ def test_saved_and_restored(tmp_path) -> None:
         again = sketches.open(connection)
         again.apply(random_changes(random, data))
         for text in texts:
-            assert arrow_result(again.query(text)) == result(connection, text)
+            assert arrow_result(again.query(text, use="always")) == result(connection, text)
         assert [sketch.costs.captures for sketch in again.sketches] == [0, 0, 0]
         restored = [sketch.fragments for sketch in again.sketches]
         for sketch in again.sketches:
@@ -104,11 +104,11 @@ def test_changes_behind_the_back_are_noticed() -> None:
     store = sketches.open(connection)
     sketch = store.capture(HAVING, on="r.a", ranges=[2, 3])
     connection.execute("INSERT INTO r VALUES (3, 1, 1, 99)")
-    assert arrow_result(store.query(HAVING)) == result(connection, HAVING)
+    assert arrow_result(store.query(HAVING, use="always")) == result(connection, HAVING)
     assert sketch.costs.captures == 2
     store.apply({"r": [(2, 1, 1, 99)]})
     assert sketch.costs.captures == 2
-    assert arrow_result(store.query(HAVING)) == result(connection, HAVING)
+    assert arrow_result(store.query(HAVING, use="always")) == result(connection, HAVING)
 
 
 def test_failed_batch_changes_nothing() -> None:
@@ -139,10 +139,10 @@ def test_types_of_attributes() -> None:
         text = f"SELECT {column}, sum(n) AS s FROM t GROUP BY {column} HAVING sum(n) > 5"
         sketch = store.capture(text, on=f"t.{column}", ranges=16)
         assert len(sketch.fragments) > 0
-        assert arrow_result(store.query(text)) == result(connection, text)
+        assert arrow_result(store.query(text, use="always")) == result(connection, text)
     store.apply({"t": [(None, Decimal("3.5"), 900.0, "zz", 50)]})
     for sketch in store.sketches:
-        assert arrow_result(store.query(sketch.text)) == result(connection, sketch.text)
+        assert arrow_result(store.query(sketch.text, use="always")) == result(connection, sketch.text)
 
 
 @pytest.mark.parametrize(
@@ -160,7 +160,7 @@ def test_errors(query: str, on: str, ranges: object, reason: str | None) -> None
     store = sketches.open(connection)
     if reason is None:
         store.capture(query, on=on, ranges=ranges)
-        assert arrow_result(store.query(query)) == result(connection, query)
+        assert arrow_result(store.query(query, use="always")) == result(connection, query)
         return
     with pytest.raises(sketches.SketchError, match=reason):
         store.capture(query, on=on, ranges=ranges)

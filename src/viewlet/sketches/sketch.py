@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from viewlet.plan.nodes import Query
 from viewlet.sketches.capture import Fragments, Way, capture_free, capture_two_pass, free_columns
+from viewlet.sketches.cost import Costs, predicted_gain
 from viewlet.sketches.errors import ExhaustedError, SketchError, StaleError
 from viewlet.sketches.facts import Assumption
 from viewlet.sketches.operators.base import Operator
@@ -24,21 +25,6 @@ from viewlet.sql.catalog import Table
 
 if TYPE_CHECKING:
     from viewlet.sketches.backends.base import Backend, Version
-
-
-@dataclass(slots=True)
-class Costs:
-    """What a sketch has cost and saved so far, in seconds and rows."""
-
-    captures: int = 0
-    capture_seconds: float = 0.0
-    refreshes: int = 0
-    refreshed_rows: int = 0
-    refresh_seconds: float = 0.0
-    uses: int = 0
-    use_seconds: float = 0.0
-    full_runs: int = 0
-    full_seconds: float = 0.0
 
 
 @dataclass(slots=True)
@@ -103,7 +89,7 @@ class Sketch:
             self.version = self._backend.version()
             self._capture()
         self.costs.captures += 1
-        self.costs.capture_seconds += time.perf_counter() - began
+        self.costs.capture.add(time.perf_counter() - began)
 
     def _capture(self) -> None:
         self._root = self._merge = None
@@ -160,7 +146,8 @@ class Sketch:
 
     def _follow(self, staged: dict[str, int]) -> None:
         self._check_assumptions(staged)
-        if self._root is None or self._merge is None:
+        rows = sum(staged.values())
+        if self._root is None or self._merge is None or self.costs.recapture_is_cheaper(rows):
             self.recapture()
             return
         began = time.perf_counter()
@@ -171,8 +158,10 @@ class Sketch:
             return
         self._read_counts()
         self.costs.refreshes += 1
-        self.costs.refreshed_rows += sum(staged.values())
-        self.costs.refresh_seconds += time.perf_counter() - began
+        self.costs.refreshed_rows += rows
+        seconds = time.perf_counter() - began
+        self.costs.refresh_seconds += seconds
+        self.costs.refresh.add(rows, seconds)
 
     def _check_assumptions(self, staged: Iterable[str]) -> None:
         """A value that breaks what the sketch's safety rests on retires the sketch."""
@@ -243,12 +232,21 @@ class Sketch:
         else:
             reason = self.not_incremental or f"captured by way of {self.way}, which keeps no state"
             lines.append(f"captured again when the data changes: {reason}")
-        lines.append(f"captures: {costs.captures} in {costs.capture_seconds:.4f} s")
+        lines.append(f"captures: {costs.captures}, of late in {costs.capture.value:.4f} s")
         lines.append(
             f"refreshes: {costs.refreshes} by {costs.refreshed_rows} changes in {costs.refresh_seconds:.4f} s"
         )
-        lines.append(f"uses: {costs.uses} in {costs.use_seconds:.4f} s")
+        lines.append(f"uses: {costs.use.count}, of late in {costs.use.value:.4f} s")
+        lines.append(f"runs without: {costs.full.count}, of late in {costs.full.value:.4f} s")
+        lines.append(f"gain: {costs.gain(self.predicted_gain()):.1f}")
         return lines
+
+    def predicted_gain(self) -> float:
+        """How many times faster its query should be with the sketch than without."""
+        return max(
+            predicted_gain(self._backend.skipping(partition, fragments))
+            for partition, fragments in self.restrictions
+        )
 
     @property
     def assumes(self) -> frozenset[Assumption]:

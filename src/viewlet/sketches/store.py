@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import pyarrow as pa
 
@@ -29,6 +29,7 @@ from viewlet.sql.catalog import Catalog
 from viewlet.sql.parse import parse_query
 from viewlet.values import physical
 
+Use: TypeAlias = Literal["auto", "always", "never"]
 RANGES = 400
 """How many ranges an attribute is cut into, unless the caller says."""
 
@@ -173,16 +174,21 @@ class Store:
         """The query restricted to the fragments of a sketch that serves it."""
         return self._restricted(sql, self.find(sql))
 
-    def query(self, sql: str) -> pa.Table:
-        """The result of a query, answered from a sketch."""
+    def query(self, sql: str, *, use: Use = "auto") -> pa.Table:
+        """The result of a query, answered from a sketch that serves it.
+
+        By itself (``auto``) it uses the sketch only if it expects to gain by that: from its model until
+        both ways were measured; the sketch's ``explain`` tells. ``always`` uses it, ``never`` does not.
+        """
         with self._backend.snapshot():
             sketch = self.find(sql)
             sketch.require_usable()
-            text = self._restricted(sql, sketch)
+            costs = sketch.costs
+            skip = use == "always" or (use == "auto" and costs.gain(sketch.predicted_gain()) > 1)
+            text = self._restricted(sql, sketch) if skip else sql
             began = time.perf_counter()
             result = self._backend.run(text)
-            sketch.costs.uses += 1
-            sketch.costs.use_seconds += time.perf_counter() - began
+            (costs.use if skip else costs.full).add(time.perf_counter() - began)
         return result
 
     def find(self, sql: str) -> Sketch:
@@ -222,7 +228,7 @@ class Store:
 
     def _restricted(self, sql: str, sketch: Sketch) -> str:
         parsed = parse_query(sql, self._backend.dialect)
-        restricted = restrict(parsed, conditions_of(sketch.restrictions, self._backend.attribute))
+        restricted = restrict(parsed, conditions_of(sketch.restrictions, self._backend.condition))
         return self._backend.sql(restricted)
 
     # State.

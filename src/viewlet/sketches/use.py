@@ -54,15 +54,20 @@ def _replace_tables(node: exp.Expr, change: Callable[[exp.Expr], exp.Expr]) -> e
     return node
 
 
+def in_ranges(partition: Partition, fragments: Iterable[int], attribute: exp.Expr) -> exp.Expr:
+    """The condition as an OR of ranges of the attribute, in the form that a database compares it."""
+    condition = scalar_to_sql(restriction(partition, fragments))
+    return condition.transform(lambda node: attribute.copy() if isinstance(node, exp.Column) else node)
+
+
 def conditions_of(
-    sketch: Iterable[tuple[Partition, frozenset[int]]], attribute: Callable[[Partition], exp.Expr]
+    sketch: Iterable[tuple[Partition, frozenset[int]]],
+    condition_of: Callable[[Partition, frozenset[int]], exp.Expr],
 ) -> dict[str, exp.Expr]:
-    """Per table the condition of all its sketches; ``attribute`` says how a database compares the column."""
+    """Per table the conditions of all its sketches, each in the form that suits the database."""
     conditions: dict[str, exp.Expr] = {}
     for partition, fragments in sketch:
-        condition = scalar_to_sql(restriction(partition, fragments)).transform(
-            lambda node, p=partition: attribute(p) if isinstance(node, exp.Column) else node
-        )
+        condition = condition_of(partition, fragments)
         table = partition.table
         conditions[table] = exp.and_(conditions[table], condition) if table in conditions else condition
     return conditions

@@ -12,6 +12,7 @@ from sqlglot import exp
 from viewlet.backends.base import Change
 from viewlet.core.types import BIGINT, Column, Type, Value
 from viewlet.errors import DataError, SqlError
+from viewlet.sketches.cost import Skipping
 from viewlet.sketches.operators.base import Row
 from viewlet.sketches.operators.leaf import Reader
 from viewlet.sketches.partition import Partition
@@ -30,8 +31,11 @@ class Backend(Reader, Protocol):
 
     dialect: str
 
-    def attribute(self, partition: Partition) -> exp.Expr:
-        """A partition's column, in a form that compares as its ranges do."""
+    def condition(self, partition: Partition, fragments: frozenset[int]) -> exp.Expr:
+        """That a row lies in one of the fragments, in the form that this database evaluates best."""
+
+    def skipping(self, partition: Partition, fragments: frozenset[int]) -> Skipping:
+        """What that condition leaves to read."""
 
     def catalog(self) -> Catalog:
         """The tables there are."""

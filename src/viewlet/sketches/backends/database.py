@@ -17,10 +17,12 @@ from sqlglot import exp
 from viewlet.backends.base import Change
 from viewlet.core.types import BIGINT, Column, Type, Value
 from viewlet.sketches.backends.base import Version, arrow_rows, weighted_batch
+from viewlet.sketches.cost import Skipping
 from viewlet.sketches.facts import Assumption
 from viewlet.sketches.lineage import by_value
 from viewlet.sketches.operators.base import Row
 from viewlet.sketches.partition import Partition
+from viewlet.sketches.use import in_ranges
 from viewlet.sql.catalog import Catalog, Table
 
 if TYPE_CHECKING:
@@ -72,9 +74,13 @@ class ViewletDatabase:
         """The database's own."""
         return self._database.catalog
 
-    def attribute(self, partition: Partition) -> exp.Expr:
-        """The column."""
-        return exp.column(partition.column, quoted=True)
+    def condition(self, partition: Partition, fragments: frozenset[int]) -> exp.Expr:
+        """An OR of ranges."""
+        return in_ranges(partition, fragments, exp.column(partition.column, quoted=True))
+
+    def skipping(self, partition: Partition, fragments: frozenset[int]) -> Skipping:
+        """Tables are handed to DuckDB whole."""
+        return Skipping(len(fragments) / partition.size, 1.0, 0.14 * len(partition.intervals(fragments)))
 
     def table(self, name: str) -> exp.Table:
         """The table as it is."""

@@ -1,0 +1,121 @@
+"""What sketches cost and gain: when to use one, and when to follow changes rather than capture again.
+
+All models are linear, as measured: following a change costs ``fixed + slope * rows``, a capture what the last
+ones did, a restricted query a share of the full one. Predictions give way to measurements as these come.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from viewlet.core.types import Kind, Type
+
+FORGETTING = 0.7
+"""How much of an old measurement counts beside a new one."""
+
+
+@dataclass(slots=True)
+class Mean:
+    """A mean in which recent measurements weigh more.
+
+    >>> mean = Mean()
+    >>> mean.add(1.0); mean.add(2.0)
+    >>> round(mean.value, 2), mean.count
+    (1.3, 2)
+    """
+
+    value: float = 0.0
+    count: int = 0
+
+    def add(self, measured: float) -> None:
+        """Take a measurement into account."""
+        self.value = measured if not self.count else FORGETTING * self.value + (1 - FORGETTING) * measured
+        self.count += 1
+
+
+@dataclass(slots=True)
+class Line:
+    """``y = fixed + slope * x`` by least squares over what was measured.
+
+    >>> line = Line()
+    >>> for x in (10, 20, 30): line.add(x, 5 + 2 * x)
+    >>> round(line.predict(100))
+    205
+    """
+
+    count: int = 0
+    x: float = 0.0
+    y: float = 0.0
+    xx: float = 0.0
+    xy: float = 0.0
+
+    def add(self, x: float, y: float) -> None:
+        """Take a measurement into account."""
+        self.count += 1
+        self.x, self.y, self.xx, self.xy = self.x + x, self.y + y, self.xx + x * x, self.xy + x * y
+
+    def predict(self, x: float) -> float | None:
+        """The value at ``x``; ``None`` before the first measurement. With one, in proportion."""
+        if not self.count:
+            return None
+        spread = self.count * self.xx - self.x * self.x
+        if spread <= 1e-9 * self.xx * self.count:
+            return self.y / self.count * max(x * self.count / self.x, 1.0) if self.x else self.y / self.count
+        slope = max((self.count * self.xy - self.x * self.y) / spread, 0.0)
+        return max((self.y - slope * self.x) / self.count, 0.0) + slope * x
+
+
+@dataclass(slots=True)
+class Costs:
+    """What a sketch has cost and saved so far, in seconds and rows."""
+
+    captures: int = 0
+    capture: Mean = field(default_factory=Mean)
+    refreshes: int = 0
+    refreshed_rows: int = 0
+    refresh_seconds: float = 0.0
+    refresh: Line = field(default_factory=Line)
+    use: Mean = field(default_factory=Mean)
+    full: Mean = field(default_factory=Mean)
+
+    def recapture_is_cheaper(self, rows: int) -> bool:
+        """Is capturing again predicted to be cheaper than following this many changes?"""
+        predicted = self.refresh.predict(rows)
+        return predicted is not None and self.capture.count > 0 and predicted > self.capture.value
+
+    def gain(self, predicted: float) -> float:
+        """How many times faster the query is with the sketch: measured where both ways were taken."""
+        if self.use.count and self.full.count and self.use.value > 0:
+            return self.full.value / self.use.value
+        return predicted
+
+
+@dataclass(frozen=True, slots=True)
+class Skipping:
+    """What a restriction leaves to read.
+
+    ``kept`` is the share of rows that pass it; ``touched`` the share of the storage that must be looked at;
+    ``check`` what testing a row costs, in units of reading it and computing on it.
+    """
+
+    kept: float
+    touched: float
+    check: float
+
+
+def predicted_gain(skipping: Skipping) -> float:
+    """How many times faster the restricted query is, from measurements of scans and aggregations::
+
+        cost / full cost = touched * (reading + check) + kept * computing,   reading + computing = 1
+
+    >>> round(predicted_gain(Skipping(kept=0.05, touched=1.0, check=0.2)), 1)
+    1.9
+    """
+    reading = 0.3
+    cost = skipping.touched * (reading + skipping.check) + skipping.kept * (1 - reading)
+    return 1 / max(cost, 1e-6)
+
+
+def is_enumerable(kind: Type) -> bool:
+    """Can the values of a range be listed?"""
+    return kind.is_integer or kind.kind is Kind.DATE

@@ -1,0 +1,84 @@
+"""The cost model: a sketch that does not pay is not used, a change that is too large is not followed."""
+
+from __future__ import annotations
+
+import duckdb
+import pytest
+
+from viewlet import sketches
+from viewlet.sketches.cost import Costs, Line, Skipping, predicted_gain
+
+HAVING = "SELECT a FROM r GROUP BY a HAVING sum(b) > {}"
+
+
+def table(order: str) -> duckdb.DuckDBPyConnection:
+    connection = duckdb.connect()
+    rows = "SELECT (i * 7919) % 100000 AS a, i AS b FROM range(300000) t(i)"
+    connection.execute(f"CREATE TABLE r AS SELECT a::BIGINT AS a, b::BIGINT AS b FROM ({rows}) {order}")
+    return connection
+
+
+def test_order_of_storage_decides() -> None:
+    """The same sketch touches few row groups of a sorted table, and all of an unsorted one."""
+    shares = {}
+    for order in ("", "ORDER BY a"):
+        store = sketches.open(table(order))
+        text = "SELECT a FROM r WHERE a < 1000 GROUP BY a HAVING sum(b) > 5"
+        sketch = store.capture(text, on="r.a", ranges=100)
+        (restriction,) = sketch.restrictions
+        shares[order] = store._backend.skipping(*restriction)
+    assert shares[""].kept == shares["ORDER BY a"].kept < 0.05
+    assert shares[""].touched == 1
+    assert shares["ORDER BY a"].touched < 0.5
+    assert predicted_gain(shares["ORDER BY a"]) > predicted_gain(shares[""]) > 1
+
+
+def test_useless_sketch_is_not_used() -> None:
+    """A sketch of nearly everything costs more than it saves; the gate says so before it is tried."""
+    connection = table("")
+    store = sketches.open(connection)
+    text = HAVING.format(-1)
+    sketch = store.capture(text, on="r.a", ranges=50)
+    assert sketch.predicted_gain() <= 1
+    assert store.query(text).num_rows == 100000
+    assert (sketch.costs.use.count, sketch.costs.full.count) == (0, 1)
+    assert store.query(text, use="always").num_rows == 100000
+    assert (sketch.costs.use.count, sketch.costs.full.count) == (1, 1)
+
+
+def test_measurements_overrule_predictions() -> None:
+    costs = Costs()
+    costs.use.add(2.0)
+    assert costs.gain(5.0) == 5.0
+    costs.full.add(1.0)
+    assert costs.gain(5.0) == 0.5
+
+
+def test_large_changes_are_captured_again() -> None:
+    costs = Costs()
+    costs.capture.add(1.0)
+    assert not costs.recapture_is_cheaper(10**9), "nothing is known yet"
+    costs.refresh.add(1000, 0.02)
+    costs.refresh.add(2000, 0.03)
+    assert not costs.recapture_is_cheaper(50_000)
+    assert costs.recapture_is_cheaper(200_000)
+
+
+def test_store_follows_the_model() -> None:
+    connection = table("ORDER BY a")
+    store = sketches.open(connection)
+    text = HAVING.format(599990)
+    sketch = store.capture(text, on="r.a", ranges=50)
+    store.apply({"r": [(1, 1)]})
+    assert (sketch.costs.captures, sketch.costs.refreshes) == (1, 1)
+    sketch.costs.refresh = Line()
+    sketch.costs.refresh.add(1, 1000.0)
+    store.apply({"r": [(1, 10**7)]})
+    assert (sketch.costs.captures, sketch.costs.refreshes) == (2, 1)
+    assert store.query(text, use="always").num_rows == store.query(text, use="never").num_rows
+
+
+@pytest.mark.parametrize("share", [0.01, 0.1, 0.5, 1.0])
+def test_gain_falls_with_what_is_kept(share: float) -> None:
+    assert predicted_gain(Skipping(share, share, 0.2)) >= predicted_gain(Skipping(share, 1.0, 0.2))
+    assert predicted_gain(Skipping(share, 1.0, 0.2)) >= predicted_gain(Skipping(1.0, 1.0, 0.2))
