@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import warnings
 from itertools import islice
 from pathlib import Path
 from typing import Literal, TypeAlias
@@ -17,6 +18,8 @@ import workload
 
 import viewlet
 from viewlet.errors import StorageError
+from viewlet.storage.lockfile import Mark, read_mark
+from viewlet.storage.recover import StorageWarning
 
 SEED = 11
 STEPS = 40
@@ -62,6 +65,33 @@ def verdict(path: Path) -> Verdict:
             return "harmless" if right else "WRONG"
     except StorageError:
         return "refused"
+
+
+def cut_as_if_power_failed(path: Path, durability: str, keep: float) -> None:
+    """End the write-ahead log early, as if the rest had not reached the disk when the machine went down."""
+    lock, wal = path.with_name(path.name + "-lock"), path.with_name(path.name + "-wal")
+    mark = read_mark(lock.read_bytes(), lock)
+    assert mark is not None
+    lock.write_bytes(Mark(mark.pid, "an-earlier-boot", durability, mark.acknowledged).line())
+    os.truncate(wal, int(wal.stat().st_size * keep))
+
+
+def prefix_verdict(path: Path, durability: str) -> str:
+    """Open what a power failure left: refused, or a prefix of the steps and nothing else."""
+    try:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            db = viewlet.connect(path, durability=durability)  # type: ignore[arg-type]
+    except StorageError:
+        return "refused"
+    with db:
+        done = workload.position(db)
+        expected = workload.expected_after(SEED, done)
+        late = "late" in db.catalog
+        if "seen" in db.catalog and workload.contents(db) != expected.contents(late):
+            return "WRONG"
+    told = any(issubclass(each.category, StorageWarning) for each in caught)
+    return "a prefix, told" if told else "LOST"
 
 
 def flip(path: Path, bit: int) -> None:
