@@ -51,7 +51,10 @@ def forked(action: Callable[[int], None]) -> tuple[int, int]:
 def write(options: argparse.Namespace, acknowledged: int, pipe: int) -> None:
     """Open the file, compare it, and take steps for ever; say where it was, then acknowledge each step."""
     db = viewlet.connect(
-        options.path, durability=options.durability, checkpoint_bytes=options.checkpoint_bytes
+        options.path,
+        backend=workload.BACKEND,
+        durability=options.durability,
+        checkpoint_bytes=options.checkpoint_bytes,
     )
     done = verified(db, options.seed, acknowledged)
     workload.create_schema(db)
@@ -126,7 +129,7 @@ def main() -> None:
         verified_opens += bool(numbers)
         in_flight += bool(numbers) and numbers[0] > acknowledged
         acknowledged = max([acknowledged, *numbers])
-    with viewlet.connect(options.path) as db:
+    with viewlet.connect(options.path, backend=workload.BACKEND) as db:
         verified(db, options.seed, acknowledged)
     with closing(sqlite3.connect(options.path)) as connection:
         checkpoints = json.loads(connection.execute("SELECT fields FROM head").fetchone()[0])["generation"]

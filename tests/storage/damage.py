@@ -35,7 +35,7 @@ def make(path: Path, durability: str = "full", *, crashed: bool) -> None:
 
 def write(path: str, durability: str, end: str) -> None:
     """Take the steps, then close the file or die."""
-    db = viewlet.connect(path, durability=durability)  # type: ignore[arg-type]
+    db = viewlet.connect(path, backend=workload.BACKEND, durability=durability)  # type: ignore[arg-type]
     workload.create_schema(db)
     for step in islice(workload.steps(SEED, workload.Expected()), STEPS):
         workload.take(db, step)
@@ -56,7 +56,7 @@ def copy(path: Path, to: Path) -> Path:
 def verdict(path: Path) -> Verdict:
     """Open a damaged file: it must be refused, or hold everything."""
     try:
-        with viewlet.connect(path) as db:
+        with viewlet.connect(path, backend=workload.BACKEND) as db:
             done = workload.position(db)
             if done != STEPS:
                 return "LOST"
@@ -81,7 +81,7 @@ def prefix_verdict(path: Path, durability: str) -> str:
     try:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            db = viewlet.connect(path, durability=durability)  # type: ignore[arg-type]
+            db = viewlet.connect(path, backend=workload.BACKEND, durability=durability)  # type: ignore[arg-type]
     except StorageError:
         return "refused"
     with db:

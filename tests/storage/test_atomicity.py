@@ -31,7 +31,7 @@ def path(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def db(path: Path) -> Iterator[viewlet.Database]:
-    with viewlet.connect(path) as database:
+    with viewlet.connect(path, backend="reference") as database:
         database.execute(
             """CREATE TABLE p (k BIGINT PRIMARY KEY, v BIGINT NOT NULL); CREATE TABLE r (a BIGINT, b VARCHAR);
             CREATE STREAM s (x BIGINT); CREATE STATIC TABLE fixed (a BIGINT);
@@ -82,7 +82,7 @@ def test_refused_batches(
     assert db.apply({"r": [(3, "after")]}, token="t") == before[3] + 1
     after = state(db)
     db.close()
-    with viewlet.connect(path) as again:
+    with viewlet.connect(path, backend="reference") as again:
         assert state(again) == after
 
 
@@ -110,7 +110,7 @@ def test_refused_statements(
         db.execute(statement)
     assert state(db) == before
     db.close()
-    with viewlet.connect(path) as again:
+    with viewlet.connect(path, backend="reference") as again:
         assert state(again) == before
 
 
@@ -143,7 +143,7 @@ def test_what_cannot_be_written_down_did_not_happen(
     assert (db.view("seen").rows(), db.view("fresh").rows()) == ([(3, 12)], [(1, 1)])
     after = state(db)
     db.close()
-    with viewlet.connect(path) as again:
+    with viewlet.connect(path, backend="reference") as again:
         assert state(again) == after
 
 
@@ -157,7 +157,7 @@ def test_a_subscriber_cannot_undo_a_commit(db: viewlet.Database, path: Path) -> 
     after = state(db)
     assert after[1]["p"] == [(1, 2**62), (2, 3)]
     db.close()
-    with viewlet.connect(path) as again:
+    with viewlet.connect(path, backend="reference") as again:
         assert state(again) == after
 
 
@@ -174,7 +174,7 @@ def test_an_interruption_after_the_log_closes_the_database(
     with pytest.raises(viewlet.errors.BackendError, match="interrupted half way"):
         db.view("total").rows()
     db.close()
-    with viewlet.connect(path) as again:
+    with viewlet.connect(path, backend="reference") as again:
         assert (4, "logged") in again.table("r").rows()
         assert (4, 0.25) in again.view("inverse").rows()
 
@@ -198,12 +198,12 @@ def test_an_interruption_inside_the_log_is_noticed(
     with pytest.raises(StorageError, match=r"close it and open it again|UNIQUE"):
         db.insert("r", [(5, "refused")])
     db.close()
-    with viewlet.connect(path) as again:
+    with viewlet.connect(path, backend="reference") as again:
         assert [row for row in again.table("r").rows() if row[0] > 2] == [(4, "logged")]
 
 
 def test_deep_expressions_are_refused() -> None:
-    with viewlet.connect() as db:
+    with viewlet.connect(backend="reference") as db:
         db.execute("CREATE TABLE r (a BIGINT)")
         for deep in (
             "SELECT " + "(" * 10_000 + "a" + ")" * 10_000 + " FROM r",
@@ -218,12 +218,12 @@ def test_deep_expressions_are_refused() -> None:
 
 @pytest.mark.parametrize("count", [20, pytest.param(100, marks=pytest.mark.slow)])
 def test_many_views_over_one_table(path: Path, count: int) -> None:
-    with viewlet.connect(path, durability="off") as db:
+    with viewlet.connect(path, backend="reference", durability="off") as db:
         db.execute("CREATE TABLE r (a BIGINT, b BIGINT)")
         for number in range(count):
             db.execute(f"CREATE MATERIALIZED VIEW v{number} AS SELECT sum(b) AS s FROM r WHERE a = {number}")
         db.insert("r", [(number % 10, number) for number in range(50)])
         expected = [(sum(n for n in range(50) if n % 10 == v) if v < 10 else None,) for v in range(count)]
         assert [db.view(f"v{number}").rows()[0] for number in range(count)] == expected
-    with viewlet.connect(path) as db:
+    with viewlet.connect(path, backend="reference") as db:
         assert [db.view(f"v{number}").rows()[0] for number in range(count)] == expected

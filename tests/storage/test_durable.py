@@ -105,7 +105,7 @@ def test_any_steps_checkpoints_and_openings(tmp_path_factory: Any, seed: int, pl
     path = tmp_path_factory.mktemp("steps") / "a.viewlet"
     expected = workload.Expected()
     steps = workload.steps(seed, expected)
-    db = viewlet.connect(path, durability="off")
+    db = viewlet.connect(path, backend="reference", durability="off")
     workload.create_schema(db)
     for word in [*plan, "o"]:
         match word:
@@ -117,14 +117,14 @@ def test_any_steps_checkpoints_and_openings(tmp_path_factory: Any, seed: int, pl
                 db.compact()
             case _:
                 db.close()
-                db = viewlet.connect(path, durability="off")
+                db = viewlet.connect(path, backend="reference", durability="off")
         assert workload.contents(db) == expected.contents(expected.late is not None)
     db.close()
 
 
 def test_views_of_streams_keep_apart_what_they_have_seen(path: Path) -> None:
     count = "SELECT count(*) AS n, sum(x) AS x FROM s"
-    with viewlet.connect(path) as db:
+    with viewlet.connect(path, backend="reference") as db:
         db.execute(f"CREATE STREAM s (x BIGINT); CREATE MATERIALIZED VIEW a AS {count}")
         db.execute(f"CREATE MATERIALIZED VIEW twin AS {count}")
         db.insert("s", [(1,)])
@@ -132,7 +132,7 @@ def test_views_of_streams_keep_apart_what_they_have_seen(path: Path) -> None:
         db.insert("s", [(10,)])
         db.checkpoint()
         maps = len(db.stats().maps)
-    with viewlet.connect(path) as db:
+    with viewlet.connect(path, backend="reference") as db:
         assert len(db.stats().maps) == maps, "twins share their maps again"
         db.execute(f"CREATE MATERIALIZED VIEW c AS {count}")
         db.insert("s", [(100,)])
@@ -141,28 +141,28 @@ def test_views_of_streams_keep_apart_what_they_have_seen(path: Path) -> None:
 
 
 def test_a_view_of_a_stream_needs_the_program_that_kept_it(path: Path) -> None:
-    with viewlet.connect(path) as db:
+    with viewlet.connect(path, backend="reference") as db:
         db.execute("CREATE STREAM s (x BIGINT); CREATE MATERIALIZED VIEW a AS SELECT sum(x) AS x FROM s")
         db.checkpoint()
     with pytest.raises(
         StorageError, match=r"view 'a' was kept by a program .* what it holds of s is nowhere else"
     ):
-        viewlet.connect(path, strategy="reevaluate")
-    viewlet.connect(path).close()
+        viewlet.connect(path, backend="reference", strategy="reevaluate")
+    viewlet.connect(path, backend="reference").close()
 
 
 def test_views_are_made_anew_for_another_strategy(path: Path) -> None:
-    with viewlet.connect(path) as db:
+    with viewlet.connect(path, backend="reference") as db:
         db.execute("CREATE TABLE r (a BIGINT); CREATE MATERIALIZED VIEW t AS SELECT sum(a) AS s FROM r")
         db.insert("r", [(1,), (2,)])
         db.checkpoint()
         expected = state(db)
-    for strategy in ("reevaluate", "first_order", "higher_order"):
+    for strategy in ("first_order", "higher_order", "reevaluate"):
         assert reopened(path, strategy=strategy) == expected
 
 
 def test_a_token_counts_once(path: Path) -> None:
-    with viewlet.connect(path) as db:
+    with viewlet.connect(path, backend="reference") as db:
         db.execute("CREATE TABLE r (a BIGINT PRIMARY KEY)")
         assert db.apply({"r": [(1,)]}, token="one") == 1
         assert db.apply({"r": [(1,)]}, token="one") == 1

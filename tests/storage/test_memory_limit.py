@@ -12,7 +12,7 @@ from viewlet.storage.limit import MemoryLimitError
 
 
 def test_a_batch_over_the_limit_is_refused(tmp_path: Path) -> None:
-    with viewlet.connect(tmp_path / "a.viewlet", memory_limit="300KB") as db:
+    with viewlet.connect(tmp_path / "a.viewlet", backend="reference", memory_limit="300KB") as db:
         db.execute("CREATE TABLE r (a BIGINT, b BIGINT)")
         db.execute("CREATE MATERIALIZED VIEW g AS SELECT a, sum(b) AS s FROM r GROUP BY a")
         db.insert("r", [(i, i) for i in range(200)])
@@ -26,7 +26,7 @@ def test_a_batch_over_the_limit_is_refused(tmp_path: Path) -> None:
         db.delete("r", [(i, i) for i in range(100)])
         db.insert("r", [(i, i) for i in range(500, 600)])
         expected = db.table("r").rows()
-    with viewlet.connect(tmp_path / "a.viewlet", memory_limit=1000) as db:
+    with viewlet.connect(tmp_path / "a.viewlet", backend="reference", memory_limit=1000) as db:
         assert db.table("r").rows() == expected, "what is there may be opened"
         with pytest.raises(MemoryLimitError, match="table r"):
             db.insert("r", [(9999, 1)])
@@ -34,7 +34,7 @@ def test_a_batch_over_the_limit_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_view_over_the_limit_is_refused() -> None:
-    with viewlet.connect(memory_limit=40_000) as db:
+    with viewlet.connect(backend="reference", memory_limit=40_000) as db:
         db.execute("CREATE TABLE r (a BIGINT)")
         db.insert("r", [(i,) for i in range(200)])
         with pytest.raises(MemoryLimitError, match="Raise the limit, delete rows, or drop views"):
@@ -45,7 +45,7 @@ def test_a_view_over_the_limit_is_refused() -> None:
 
 
 def test_a_limit_of_streams() -> None:
-    with viewlet.connect(memory_limit=20_000) as db:
+    with viewlet.connect(backend="reference", memory_limit=20_000) as db:
         db.execute(
             "CREATE STREAM s (a BIGINT); "
             "CREATE MATERIALIZED VIEW g AS SELECT a, count(*) AS n FROM s GROUP BY a"

@@ -13,8 +13,10 @@ from viewlet.backends.base import Bag
 from viewlet.sql.parse import CreateTable, CreateView
 from viewlet.storage.container import Container, Head, Part
 from viewlet.storage.definitions import encode_definition
-from viewlet.storage.encode import ROWS_PER_BLOCK, blocks, encode_entries, encode_rows
+from viewlet.storage.encode import blocks, encode_entries, encode_rows
 from viewlet.storage.streams import StreamState
+
+ROWS_PER_PART = 1 << 13  # small pieces: a commit waits for one at most
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +57,7 @@ def parts_of(snapshot: Snapshot) -> Iterator[Part]:
     for definition, bag in snapshot.tables:
         name, columns = definition.table.name, definition.table.columns
         yield Part("table", name, encode_definition(definition))
-        for block in blocks(bag.items(), ROWS_PER_BLOCK):
+        for block in blocks(bag.items(), ROWS_PER_PART):
             yield Part("rows", name, encode_rows(block, columns))
     for view in snapshot.views:
         name, labels = view.statement.name, list(view.streams)
@@ -63,5 +65,5 @@ def parts_of(snapshot: Snapshot) -> Iterator[Part]:
         yield Part("birth", name, json.dumps(written).encode())
         yield Part("view", name, encode_definition(view.statement))
         for number, entries in enumerate(view.streams.values()):
-            for some in blocks(entries.items(), ROWS_PER_BLOCK):
+            for some in blocks(entries.items(), ROWS_PER_PART):
                 yield Part(f"entries {number}", name, encode_entries(some))

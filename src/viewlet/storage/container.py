@@ -13,6 +13,7 @@ import json
 import os
 import sqlite3
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
@@ -24,7 +25,7 @@ from viewlet.errors import StorageError
 APPLICATION = 0x56494557  # "VIEW"
 FORMAT = 1
 BODY_LIMIT = 1 << 26  # SQLite refuses values over a billion bytes: a long body is several records
-DELETED_AT_ONCE = 64  # records: so that a writer never waits long behind the removal of old ones
+DELETING_SECONDS = 0.005  # a commit never waits long behind the removal of old records
 
 SCHEMA = (
     "CREATE TABLE head (one INTEGER PRIMARY KEY, sequence INTEGER, fields TEXT, digest BLOB)",
@@ -223,6 +224,17 @@ class Container:
                 self._connection.execute(query, (self.head.log_start, self.head.generation)).fetchone()[0]
             )
 
+    def sizes(self) -> tuple[int, int]:
+        """The bytes of the log after the checkpoint, and of the checkpoint."""
+        with self._errors("cannot be read"):
+            query = (
+                "SELECT (SELECT total(length(body)) FROM log WHERE sequence > ?), "
+                "(SELECT total(length(body)) FROM parts WHERE generation = ?)"
+            )
+            bounds = (self.head.log_start, self.head.generation)
+            log, checkpoint = self._connection.execute(query, bounds).fetchone()
+            return int(log), int(checkpoint)
+
     def version_of(self, token: str) -> int | None:
         """The version that the batch with a token made; ``None`` if there was none."""
         with self._mutex, self._errors("cannot be read"):
@@ -255,17 +267,22 @@ class Container:
             )
 
     def discard(self) -> None:
-        """Remove what does not count: the log before the checkpoint, other checkpoints, a few at a time."""
-        for table, condition, bound in (
-            ("log", "sequence <= ?", self.head.log_start),
-            ("parts", "generation <> ?", self.head.generation),
-        ):
-            key = "sequence" if table == "log" else "id"
-            chosen = f"SELECT {key} FROM {table} WHERE {condition} LIMIT {DELETED_AT_ONCE}"
-            while True:
-                with self._errors("cannot be written"), self._transaction() as run:
-                    if not run(f"DELETE FROM {table} WHERE {key} IN ({chosen})", (bound,)).rowcount:
-                        break
+        """Remove the log before the checkpoint, and other checkpoints, a little at a time."""
+        old_log = "sequence = (SELECT sequence FROM log WHERE sequence <= ? LIMIT 1)"
+        while self._delete_some(f"DELETE FROM log WHERE {old_log}", self.head.log_start):
+            pass
+        old_part = "id = (SELECT id FROM parts WHERE generation <> ? LIMIT 1)"
+        while self._delete_some(f"DELETE FROM parts WHERE {old_part}", self.head.generation):
+            pass
+
+    def _delete_some(self, delete_one: str, bound: int) -> bool:
+        """Delete one record after the other, but not for long; true if there may be more."""
+        with self._errors("cannot be written"), self._transaction() as run:
+            end = time.monotonic() + DELETING_SECONDS
+            while time.monotonic() < end:
+                if not run(delete_one, (bound,)).rowcount:
+                    return False
+        return True
 
     def parts(self) -> Iterator[Part]:
         """The pieces of the checkpoint in order, each checked against the chain."""

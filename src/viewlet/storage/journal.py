@@ -116,8 +116,8 @@ class Durable:
         self, container: Container, lock: LockFile, snapshot: Callable[[], Snapshot], checkpoint_bytes: int
     ) -> None:
         self._container, self._lock, self._snapshot = container, lock, snapshot
-        self._due = self._interval = checkpoint_bytes
-        self._written = 0
+        self._written, checkpoint = container.sizes()
+        self._interval, self._due = checkpoint_bytes, max(checkpoint_bytes, checkpoint)
         self._writer: CheckpointWriter | None = None
         lock.acknowledge(container.head.sequence)
         _OPEN.add(self)

@@ -46,7 +46,10 @@ def state_of(engine: Engine, view: str) -> StreamState:
         return {
             label: dict(engine.contents(name)) for label, name in _stream_maps(engine.program, view).items()
         }
-    raise StorageError(f"view {view!r}: {type(engine).__name__} cannot give out what it holds of streams")
+    raise StorageError(
+        f"view {view!r}: {type(engine).__name__} cannot give out what it holds of streams; "
+        "the log keeps it, use backend='reference' for checkpoints"
+    )
 
 
 def labels_of(engine: Engine, view: str) -> frozenset[str]:

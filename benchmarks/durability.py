@@ -1,0 +1,308 @@
+"""What durability costs, and what faults do: ingest, recovery, pauses, and the fault matrix.
+
+    python benchmarks/durability.py [--quick] [--rows 1000000] [--trials 100] [--backend auto] [--out FOLDER]
+
+Ingest: batches of 10,000 rows of the order book's shape with one grouped view, and batches of one row.
+Recovery: opening a file whose rows are all in its log, then from a checkpoint. Pauses: the slowest commit
+while a checkpoint is written, next to the slowest without one. Faults: see ``tests/storage``; a fault is
+"survived" if everything acknowledged is there, "refused" if the damage was reported; LOST and WRONG must not
+occur.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import random
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+import viewlet
+
+ROOT = Path(__file__).parents[1]
+RESULTS = Path(__file__).parent / "results" / "durability"
+TESTS = ROOT / "tests" / "storage"
+sys.path.insert(0, str(TESTS))
+
+import damage  # noqa: E402  (the faults live beside the tests that use them)
+
+BATCH = 10_000
+MODES = ("full", "batch", "off")
+SCHEMA = "CREATE TABLE bids (t BIGINT, id BIGINT, broker_id BIGINT, volume BIGINT, price BIGINT)"
+VIEW = (
+    "CREATE MATERIALIZED VIEW by_broker AS "
+    "SELECT broker_id, sum(volume) AS volume, count(*) AS n FROM bids GROUP BY broker_id"
+)
+
+
+def batches(rows: int, size: int) -> Iterator[pa.Table]:
+    rng = np.random.default_rng(1)
+    for start in range(0, rows, size):
+        n = min(size, rows - start)
+        ids = np.arange(start, start + n)
+        columns = {"t": ids, "id": ids, "broker_id": rng.integers(0, 10, n)}
+        yield pa.table(columns | {"volume": rng.integers(1, 500, n), "price": rng.integers(9000, 11000, n)})
+
+
+def ingest(target: Path | None, mode: str | None, rows: int, size: int, backend: str) -> float:
+    """Rows per second, all batches acknowledged."""
+    data = list(batches(rows, size))
+    with viewlet.connect(target, durability=mode, backend=backend) as db:
+        db.execute(SCHEMA)
+        db.execute(VIEW)
+        began = time.perf_counter()
+        for batch in data:
+            db.insert("bids", batch)
+        return rows / (time.perf_counter() - began)
+
+
+def ingest_table(folder: Path, rows: int, backend: str) -> list[dict[str, object]]:
+    result = []
+    for size, count in ((BATCH, rows // 4), (1, max(300, rows // 500))):
+        memory = ingest(None, None, count, size, backend)
+        result.append({"batch": size, "durability": "in memory", "rows per second": round(memory)})
+        for mode in MODES:
+            rate = ingest(folder / f"{mode}{size}.viewlet", mode, count, size, backend)
+            row = {"batch": size, "durability": mode, "rows per second": round(rate)}
+            result.append(row | {"of in memory": f"{rate / memory:.0%}"})
+    return result
+
+
+def seconds(action: Callable[[], object]) -> float:
+    began = time.perf_counter()
+    action()
+    return time.perf_counter() - began
+
+
+def recovery_table(folder: Path, rows: int, backend: str) -> list[dict[str, object]]:
+    path = folder / "recovery.viewlet"
+    with viewlet.connect(path, durability="off", checkpoint_bytes=1 << 50, backend=backend) as db:
+        db.execute(SCHEMA)
+        for batch in batches(rows, BATCH):
+            db.insert("bids", batch)
+        db.execute(VIEW)
+        expected = db.view("by_broker").rows()
+    result: list[dict[str, object]] = []
+    for source in ("log", "checkpoint"):
+        size = path.stat().st_size
+        opened: list[viewlet.Database] = []
+        taken = seconds(lambda opened=opened: opened.append(viewlet.connect(path, backend=backend)))
+        with opened[0] as db:
+            assert db.view("by_broker").rows() == expected
+            row = {"from": source, "rows": rows, "file MB": round(size / 1e6), "seconds": round(taken, 2)}
+            result.append(row | {"rows per second": round(rows / taken)})
+            if source == "log":
+                row["checkpoint seconds"] = round(seconds(db.compact), 2)
+    return result
+
+
+def pause_table(folder: Path, rows: int, backend: str) -> list[dict[str, object]]:
+    path = folder / "pauses.viewlet"
+    with viewlet.connect(path, durability="batch", checkpoint_bytes=1 << 50, backend=backend) as db:
+        db.execute(SCHEMA)
+        db.execute(VIEW)
+        for batch in batches(rows, BATCH):
+            db.insert("bids", batch)
+        lane = iter(range(rows, rows + 10**9))
+
+        def commit() -> float:
+            number = next(lane)
+            return seconds(lambda: db.insert("bids", [(number, number, 1, 1, 1)]))
+
+        quiet = [commit() for _ in range(300)]
+        copy = seconds(db.snapshot)
+        began = time.perf_counter()
+        writer = db._journal.checkpoint()
+        during = [time.perf_counter() - began]  # the copy holds commits up
+        while writer.is_alive():
+            during.append(commit())
+        writer.wait()
+        whole = time.perf_counter() - began
+    milliseconds = [
+        {"what": "commit of one row, no checkpoint: median", "ms": statistics.median(quiet) * 1e3},
+        {"what": "commit of one row, no checkpoint: slowest", "ms": max(quiet) * 1e3},
+        {"what": f"copy of {rows} rows, which holds commits up", "ms": copy * 1e3},
+        {"what": "commit while a checkpoint is written: median", "ms": statistics.median(during) * 1e3},
+        {"what": "commit while a checkpoint is written: slowest", "ms": max(during) * 1e3},
+        {"what": "the checkpoint itself", "ms": whole * 1e3},
+    ]
+    return [{**row, "ms": round(row["ms"], 2)} for row in milliseconds]
+
+
+# Faults.
+
+
+def script(name: str, *arguments: object) -> dict[str, object]:
+    command = [sys.executable, str(TESTS / name), *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        return {"failed": done.stderr.strip().splitlines()[-1]}
+    return dict(json.loads(done.stdout))
+
+
+def killed(folder: Path, mode: str, count: int) -> str:
+    options = ("--kills", count, "--seed", 5, "--durability", mode)
+    result = script("crash.py", folder / f"killed-{mode}.viewlet", *options)
+    if "failed" in result:
+        return f"LOST or WRONG: {result['failed']}"
+    return f"{count} survived, {result['steps']} acknowledged steps, {result['checkpoints']} checkpoints"
+
+
+def full_disk(folder: Path, mode: str, _: int) -> str:
+    path = folder / f"full-{mode}.viewlet"
+    result = script("full_disk.py", path, mode)
+    if "failed" in result:
+        return f"LOST or WRONG: {result['failed']}"
+    with viewlet.connect(path) as db:
+        kept = [a for a, _ in db.table("r").rows()]
+    verdict = "survived" if kept == result["rows"] else "LOST"
+    return f"{verdict}: {len(result['refused'])} batches refused whole, {len(kept)} kept"
+
+
+def tally(found: Counter[str]) -> str:
+    names = {"harmless": "survived (nothing there)"}
+    return ", ".join(f"{n} {names.get(what, what)}" for what, n in sorted(found.items()))
+
+
+def damaged(
+    folder: Path, mode: str, count: int, harm: Callable[[Path, random.Random], None], crashed: bool
+) -> str:
+    source = folder / f"source-{mode}-{crashed}.viewlet"
+    if not source.exists():
+        damage.make(source, mode, crashed=crashed)
+    rng, found = random.Random(4), Counter[str]()
+    for _ in range(count):
+        copied = damage.copy(source, folder / "damaged.viewlet")
+        harm(copied, rng)
+        found[damage.verdict(copied)] += 1
+        for left in folder.glob("damaged.viewlet*"):
+            left.unlink()
+    return tally(found)
+
+
+def companion(path: Path, end: str) -> Path:
+    return path.with_name(path.name + end)
+
+
+def flip_in(end: str) -> Callable[[Path, random.Random], None]:
+    def harm(path: Path, rng: random.Random) -> None:
+        target = companion(path, end)
+        damage.flip(target, rng.randrange(8 * target.stat().st_size))
+
+    return harm
+
+
+def tear_page(path: Path, rng: random.Random) -> None:
+    page = rng.randrange(path.stat().st_size // 4096) * 4096
+    damage.overwrite(path, page + 2048, bytes(2048))
+
+
+def cut_file(path: Path, rng: random.Random) -> None:
+    os.truncate(path, rng.randrange(path.stat().st_size))
+
+
+def cut_wal(path: Path, rng: random.Random) -> None:
+    wal = companion(path, "-wal")
+    os.truncate(wal, rng.randrange(wal.stat().st_size))
+
+
+def power(folder: Path, mode: str, count: int) -> str:
+    source = folder / f"source-{mode}-True.viewlet"
+    if not source.exists():
+        damage.make(source, mode, crashed=True)
+    rng, found = random.Random(6), Counter[str]()
+    for _ in range(count):
+        copied = damage.copy(source, folder / "power.viewlet")
+        damage.cut_as_if_power_failed(copied, mode, rng.random())
+        found[damage.prefix_verdict(copied, mode)] += 1
+        for left in folder.glob("power.viewlet*"):
+            left.unlink()
+    return tally(found)
+
+
+FAULTS: dict[str, Callable[[Path, str, int], str]] = {
+    "kill -9 at a random moment": killed,
+    "disk full": full_disk,
+    "one bit flipped in the closed file": lambda f, m, n: damaged(f, m, n, flip_in(""), False),
+    "one bit flipped in the write-ahead log of a killed writer": lambda f, m, n: damaged(
+        f, m, n, flip_in("-wal"), True
+    ),
+    "half a page zeroed in the closed file": lambda f, m, n: damaged(f, m, n, tear_page, False),
+    "closed file cut short": lambda f, m, n: damaged(f, m, n, cut_file, False),
+    "write-ahead log of a killed writer cut short": lambda f, m, n: damaged(f, m, n, cut_wal, True),
+    "power failure (simulated: the unflushed end of the log is gone)": power,
+}
+
+
+def fault_matrix(folder: Path, count: int) -> list[dict[str, object]]:
+    result = []
+    for fault, run in FAULTS.items():
+        row: dict[str, object] = {"fault": fault}
+        for mode in MODES:
+            row[mode] = run(folder, mode, count)
+            print(f"  {fault} x {mode}: {row[mode]}", flush=True)
+        result.append(row)
+    return result
+
+
+# Results.
+
+
+def markdown(title: str, rows: list[dict[str, object]]) -> str:
+    columns = list(dict.fromkeys(key for row in rows for key in row))
+    lines = [f"## {title}", "", "| " + " | ".join(columns) + " |", "|" + "---|" * len(columns)]
+    lines += ["| " + " | ".join(str(row.get(column, "")) for column in columns) + " |" for row in rows]
+    return "\n".join(lines) + "\n"
+
+
+def write(out: Path, name: str, heading: str, tables: dict[str, list[dict[str, object]]]) -> None:
+    out.mkdir(parents=True, exist_ok=True)
+    (out / f"{name}.json").write_text(json.dumps(tables, indent=1) + "\n")
+    body = "\n".join(markdown(title, rows) for title, rows in tables.items())
+    (out / f"{name}.md").write_text(f"{heading}\n\n{body}")
+    print(body)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--rows", type=int, default=1_000_000)
+    parser.add_argument("--trials", type=int, default=100)
+    parser.add_argument("--backend", default="auto")
+    parser.add_argument("--out", type=Path, default=RESULTS)
+    options = parser.parse_args()
+    rows, faults = (40_000, 5) if options.quick else (options.rows, options.trials)
+    machine = f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}"
+    load = os.getloadavg()[0]
+    state = "preliminary, others were using the machine" if options.quick or load > 0.5 else "an idle machine"
+    heading = (
+        f"# Durability\n\nMeasured on {machine}, `backend={options.backend!r}`, load {load:.1f}: {state}."
+    )
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        tables = {
+            "Ingest": ingest_table(folder, rows, options.backend),
+            "Recovery": recovery_table(folder, rows, options.backend),
+            "Pauses": pause_table(folder, rows, options.backend),
+        }
+        write(options.out, "figures", heading, tables)
+        matrix = fault_matrix(folder, faults)
+        counted = f"# Fault matrix\n\n{faults} trials of each random fault (`benchmarks/durability.py`)."
+        write(options.out, "fault_matrix", counted, {"Faults": matrix})
+    failed = any(word in str(cell) for row in matrix for cell in row.values() for word in ("LOST", "WRONG"))
+    return int(failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
