@@ -104,6 +104,12 @@ def test_a_stale_log_that_comes_back_is_noticed(path: Path) -> None:
     assert counts(path, 2) == Behind(0)
 
 
+@pytest.mark.parametrize("garbage", [b"", b"x", b"\xff" * 100, bytes(100)])
+def test_garbage_is_noticed(path: Path, garbage: bytes) -> None:
+    path.write_bytes(garbage)
+    assert perform(path, program(), 1, step(1, {(1,): 1})) == Behind(partition.NOTHING)
+
+
 def test_a_batch_is_taken_back_by_a_process_that_did_not_run_it(path: Path) -> None:
     perform(path, program(), 1, step(1, {(1,): 1}))
     perform(path, program(), 2, step(2, {(1,): 1, (2,): 1}))

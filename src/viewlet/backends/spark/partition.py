@@ -157,9 +157,14 @@ def _perform(path: Path, program: DistProgram, sequence: int, operation: Operati
     if begins and attached.offset > attached.limit:
         _compact(path, attached)
     answer = _carry_out(attached.site, operation)
-    with path.open("ab") as log:
-        log.write(_entry(sequence, operation, answer))
-        attached.offset = log.tell()
+    try:
+        with path.open("r+b") as log:
+            log.seek(attached.offset)
+            log.write(_entry(sequence, operation, answer))
+            attached.offset = log.tell()
+    except FileNotFoundError:  # lost under our hands: what this process has in memory counts for nothing
+        del _ATTACHED[path]
+        return Behind(NOTHING)
     attached.sequence, attached.answer = sequence, answer
     return answer
 
@@ -187,7 +192,9 @@ def _attach(path: Path, program: DistProgram) -> _Attached:
         log.seek(0)
         name = log.read(NAME_BYTES)
         if attached is None or attached.log != name or log.seek(0, os.SEEK_END) < attached.offset:
-            attached = _Attached(Site(program, "distributed"), name, NAME_BYTES, NOTHING, Done({}), COMPACT_BYTES)
+            attached = _Attached(
+                Site(program, "distributed"), name, NAME_BYTES, NOTHING, Done({}), COMPACT_BYTES
+            )
             _let_go()
             _ATTACHED[path] = attached
         log.seek(attached.offset)
@@ -241,13 +248,14 @@ def _entry(sequence: int, operation: Operation, answer: Answer) -> bytes:
 
 def _entries(log: BinaryIO) -> Iterator[tuple[int, Operation, Answer]]:
     """Whole entries from the present place on; the file is left at the end of the last whole one."""
+    size = os.fstat(log.fileno()).st_size
     while True:
         start = log.tell()
         header = log.read(HEADER.size)
         if len(header) == HEADER.size:
             length, sequence, checksum = HEADER.unpack(header)
-            body = log.read(length)
-            if len(body) == length and crc32(body) == checksum:
+            body = log.read(length) if length <= size - log.tell() else b""
+            if body and len(body) == length and crc32(body) == checksum:
                 operation, answer = pickle.loads(body)
                 yield sequence, operation, answer
                 continue
