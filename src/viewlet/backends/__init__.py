@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Literal, Protocol, TypeAlias, get_args, runtime_checkable
 
 from viewlet.backends.base import Engine, Strategy
+from viewlet.backends.native.build import find_compiler
+from viewlet.backends.native.engine import NativeEngine
 from viewlet.backends.reference.engine import ReferenceEngine
 from viewlet.backends.reference.reevaluate import Reevaluate
 from viewlet.errors import BackendError, CompileError
@@ -21,9 +24,9 @@ class GivesReasons(Protocol):
 
 
 def engine_for(backend: Backend, strategy: Strategy) -> Engine:
-    """The engine of a backend for a strategy; ``auto`` is the fastest backend there is.
+    """The engine of a backend for a strategy; ``auto`` is native code where a C compiler is found.
 
-    >>> engine_for("auto", "reevaluate")
+    >>> engine_for("reference", "reevaluate")
     <Reevaluate: no views>
     """
     if backend not in get_args(Backend):
@@ -32,9 +35,22 @@ def engine_for(backend: Backend, strategy: Strategy) -> Engine:
         raise BackendError(
             f"there is no strategy {strategy!r}; choose one of {', '.join(get_args(Strategy))}"
         )
-    if backend == "native":
-        raise BackendError("the native backend is not available yet; use backend='reference' or 'auto'")
+    if backend == "native" or (backend == "auto" and _has_compiler()):
+        return NativeEngine()
     return Reevaluate() if strategy == "reevaluate" else ReferenceEngine()
+
+
+def _has_compiler() -> bool:
+    """Is there a C compiler? If not, say so: the reference engine is right, but slow."""
+    found = find_compiler() is not None
+    if not found:
+        warnings.warn(
+            "no C compiler found ($CC, cc, gcc, clang, or the viewlet[zig] extra): "
+            "views run on the reference engine, which is correct but slow",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+    return found
 
 
 def obstacles(engine: Engine, name: str) -> tuple[str, ...]:

@@ -68,11 +68,9 @@ def _cost(factor: Factor, known: set[str]) -> int:
             unknown = {name for name in unknown if not name.startswith("@")}
             if not unknown:
                 return 2
-            return (
-                (5 if isinstance(factor, Delta) else 10)
-                + 10 * len(unknown)
-                - (len(arguments(factor)) > len(unknown))
-            )
+            if isinstance(factor, Delta):
+                return 4  # a change is smaller than what it changes
+            return 10 + 10 * len(unknown) - (len(arguments(factor)) > len(unknown))
         case Lift(_, keys) | Extremum(_, _, _, keys):
             return 3 if all(_has(key, known) for key in keys) else NEVER
         case Exists(keys, _, negated):

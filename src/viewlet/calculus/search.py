@@ -3,6 +3,9 @@
 The interval is never computed from bounds. An ordered index walks down its tree and asks, at each key it
 meets, whether the conditions hold there; so rounding, scales and nested sums need no inversion. Where a
 nested sum could have lost its monotony (a negative value in a map it sums), every key is asked instead.
+
+NULL has no place in the order, but it may satisfy the conditions: nothing lies below NULL, and the COUNT of
+nothing is 0. So an entry with a NULL key is asked by itself.
 """
 
 from __future__ import annotations
@@ -50,6 +53,8 @@ def compile_search(compiler: Compiler, lift: Lift, known: frozenset[str]) -> Cal
     bound = [i for i, key in enumerate(search.atom.keys) if key != search.key]
     readers = [compiler.scalar(search.atom.keys[i]) for i in bound]
     find = store.ordered(search.atom, tuple(bound))
+    place = search.atom.keys.index(search.key)
+    look_up = compiler.store.lookup(search.atom, tuple(range(len(search.atom.keys))))
     applies = _flag(compiler, Term(search.flat), given)
     settle = _flag(compiler, Term(search.dependents), given | {search.key.name})
     falling = _all(compiler, search.falling)
@@ -60,9 +65,9 @@ def compile_search(compiler: Compiler, lift: Lift, known: frozenset[str]) -> Cal
     def total(env: Env) -> Number:
         if any(store.has_negative(name) for name in needs):
             return scan(env).get((), 0)
-        index = find(tuple([reader(env) for reader in readers])) if applies(env) else None
-        if index is None:
+        if not applies(env):
             return 0
+        given_keys = [reader(env) for reader in readers]
 
         def before_end(key: Any) -> bool:
             env[slot] = key
@@ -72,7 +77,12 @@ def compile_search(compiler: Compiler, lift: Lift, known: frozenset[str]) -> Cal
         def before_start(key: Any) -> bool:
             return before_end(key) and not rising(env)
 
-        value: Number = index.where(before_end)[1] - index.where(before_start)[1]
+        value: Number = 0
+        for _, entry in look_up((*given_keys[:place], None, *given_keys[place:])):
+            value += entry if before_end(None) and rising(env) else 0
+        index = find(tuple(given_keys))
+        if index is not None:
+            value += index.where(before_end)[1] - index.where(before_start)[1]
         return value * coefficient
 
     return total

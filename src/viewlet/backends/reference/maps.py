@@ -67,7 +67,7 @@ class ReferenceMap:
     def ordered(self, position: int) -> Callable[[Key], OrderedMap | None]:
         """A function from the values of all other keys to the entries in the order of this one.
 
-        NULL has no place in an order: entries with NULL there are left out, as no comparison is true of them.
+        NULL has no place in an order: entries with NULL there are left out.
         """
         if position not in self._ordered:
             slices = self._ordered[position] = {}
