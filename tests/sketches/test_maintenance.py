@@ -89,6 +89,7 @@ def follow(name: str, seed: int, batches: int, low: int = 0, **options: object) 
     connection = load(data)
     store = sketches.open(connection)
     table, column = attribute.split(".")
+    options = {"maintain": "incremental", **options}
     sketch = store.capture(spec.sql(), on=attribute, ranges=BOUNDS[column], **options)
     for _ in range(batches):
         accurate = fragments(spec.lineage(data), data, table, column, BOUNDS[column])
@@ -98,6 +99,8 @@ def follow(name: str, seed: int, batches: int, low: int = 0, **options: object) 
             assert answered == result(connection, spec.sql()), f"{store.rewrite(spec.sql())} over {data}"
         store.apply(random_changes(random, data, low))
         sketch.refresh()
+    if "way" not in options and "bound" not in options and "left" not in name:
+        assert sketch.costs.captures == 1, "changes were followed, not captured again"
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -125,7 +128,9 @@ def test_lazy(name: str) -> None:
     connection = load(data)
     store = sketches.open(connection)
     table, column = attribute.split(".")
-    sketch = store.capture(spec.sql(), on=attribute, ranges=BOUNDS[column], eager=False)
+    sketch = store.capture(
+        spec.sql(), on=attribute, ranges=BOUNDS[column], eager=False, maintain="incremental"
+    )
     before = sketch.fragments
     for _ in range(3):
         store.apply(random_changes(random, data))

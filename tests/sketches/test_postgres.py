@@ -37,7 +37,7 @@ def test_incremental(name: str, postgres: Any) -> None:
     load(postgres, data)
     store = sketches.open(postgres)
     table, column = attribute.split(".")
-    sketch = store.capture(spec.sql(), on=attribute, ranges=BOUNDS[column])
+    sketch = store.capture(spec.sql(), on=attribute, ranges=BOUNDS[column], maintain="incremental")
     for _ in range(3):
         accurate = fragments(spec.lineage(data), data, table, column, BOUNDS[column])
         assert sketch.fragments == accurate, f"{spec.sql()} over {data}"
@@ -55,7 +55,7 @@ def test_changes_by_statements(postgres: Any) -> None:
     load(postgres, random_data(Random(5), 30))
     store = sketches.open(postgres)
     spec, _ = CASES["sum by other attribute"]
-    sketch = store.capture(spec.sql(), on="r.c", ranges=BOUNDS["c"], eager=False)
+    sketch = store.capture(spec.sql(), on="r.c", ranges=BOUNDS["c"], eager=False, maintain="incremental")
     for statement in (
         "UPDATE r SET d = d + 1 WHERE a = 2",
         "DELETE FROM r WHERE c = 3",
@@ -77,7 +77,7 @@ def test_commits_out_of_order(postgres: Any, server: str) -> None:
 
     load(postgres, {"r": [(1, 1, 1, 5)], "s": []})
     store = sketches.open(postgres)
-    sketch = store.capture(HAVING, on="r.a", ranges=[2, 3, 4], eager=False)
+    sketch = store.capture(HAVING, on="r.a", ranges=[2, 3, 4], eager=False, maintain="incremental")
     with psycopg.connect(server) as early, psycopg.connect(server) as late:
         early.execute("INSERT INTO r VALUES (3, 1, 1, 50)")
         late.execute("INSERT INTO r VALUES (2, 1, 1, 50)")

@@ -48,7 +48,7 @@ def test_several_attributes() -> None:
         connection = load(data)
         store = sketches.open(connection)
         text = "SELECT a FROM r JOIN s ON b = x GROUP BY a HAVING sum(y) > 5"
-        sketch = store.capture(text, on=["r.a", "r.c", "s.y"], ranges=[1, 2, 3])
+        sketch = store.capture(text, on=["r.a", "r.c", "s.y"], ranges=[1, 2, 3], maintain="incremental")
         for _ in range(4):
             assert arrow_result(store.query(text, use="always")) == result(connection, text)
             incremental = [fragments for _, fragments in sketch.restrictions]
@@ -82,7 +82,8 @@ def test_saved_and_restored(tmp_path) -> None:
         load(data, connection)
         store = sketches.open(connection)
         for text, attribute in texts.items():
-            store.capture(text, on=attribute, ranges=[1, 2, 3], eager=False, bound=2)
+            options = {"eager": False, "bound": 2, "maintain": "incremental"}
+            store.capture(text, on=attribute, ranges=[1, 2, 3], **options)
         store.apply(random_changes(random, data))
         store.refresh()
         store.save()
@@ -102,7 +103,7 @@ def test_saved_and_restored(tmp_path) -> None:
 def test_changes_behind_the_back_are_noticed() -> None:
     connection = load({"r": [(1, 1, 1, 30)], "s": []})
     store = sketches.open(connection)
-    sketch = store.capture(HAVING, on="r.a", ranges=[2, 3])
+    sketch = store.capture(HAVING, on="r.a", ranges=[2, 3], maintain="incremental")
     connection.execute("INSERT INTO r VALUES (3, 1, 1, 99)")
     assert arrow_result(store.query(HAVING, use="always")) == result(connection, HAVING)
     assert sketch.costs.captures == 2

@@ -8,8 +8,11 @@ keep it fresh while the data changes, ``reuse.py`` says which other queries it s
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
+from viewlet.sketches.backends.base import Backend
 from viewlet.sketches.errors import ExhaustedError, SketchError, StaleError, UnsafeError
 from viewlet.sketches.sketch import Sketch
 from viewlet.sketches.store import Store
@@ -17,8 +20,10 @@ from viewlet.sketches.store import Store
 __all__ = ["ExhaustedError", "Sketch", "SketchError", "StaleError", "Store", "UnsafeError", "open"]
 
 
-def open(connection: Any) -> Store:
-    """The sketches of a database: of a DuckDB or psycopg connection, or of a viewlet Database.
+def open(connection: Any, tables: Mapping[str, str | Path] | None = None) -> Store:
+    """The sketches of a database: a DuckDB or psycopg connection, a SparkSession, or a viewlet Database.
+
+    With ``tables``, names of folders of Parquet files, a DuckDB connection or a SparkSession queries these.
 
     >>> import duckdb
     >>> db = duckdb.connect()
@@ -34,18 +39,35 @@ def open(connection: Any) -> Store:
     [1, 2]
     """
     kind = f"{type(connection).__module__}.{type(connection).__qualname__}"
-    if "duckdb" in kind.lower():
-        from viewlet.sketches.backends.duckdb import DuckDB
+    return Store(_backend(connection, kind, tables))
 
-        return Store(DuckDB(connection))
+
+def _backend(connection: Any, kind: str, tables: Mapping[str, str | Path] | None) -> Backend:
+    """Each database's file is imported when it is asked for: none of them is a dependency of the others."""
+    if "duckdb" in kind.lower() or kind.startswith("pyspark."):
+        return _columnar(connection, kind.startswith("pyspark."), tables)
+    if tables is not None:
+        raise SketchError(f"{kind} does not query Parquet files; give a DuckDB connection or a SparkSession")
     if kind.startswith("psycopg."):
         from viewlet.sketches.backends.postgres import Postgres
 
-        return Store(Postgres(connection))
+        return Postgres(connection)
     if kind == "viewlet.database.Database":
         from viewlet.sketches.backends.database import ViewletDatabase
 
-        return Store(ViewletDatabase(connection))
+        return ViewletDatabase(connection)
     raise SketchError(
-        f"cannot keep sketches in {kind}; give a DuckDB or psycopg connection, or a viewlet Database"
+        f"cannot keep sketches in {kind}; give a DuckDB or psycopg connection, a SparkSession, or a Database"
     )
+
+
+def _columnar(connection: Any, spark: bool, tables: Mapping[str, str | Path] | None) -> Backend:
+    from viewlet.sketches.backends.parquet import DuckDBEngine, Parquet, SparkEngine
+
+    if tables is not None:
+        return Parquet(SparkEngine(connection) if spark else DuckDBEngine(connection), tables)
+    if spark:
+        raise SketchError("on Spark sketches are of Parquet files: open(session, tables={name: folder})")
+    from viewlet.sketches.backends.duckdb import DuckDB
+
+    return DuckDB(connection)

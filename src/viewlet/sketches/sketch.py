@@ -7,7 +7,7 @@ import time
 import zlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
 from viewlet.plan.nodes import Query
 from viewlet.sketches.capture import Fragments, Way, capture_free, capture_two_pass, free_columns
@@ -22,6 +22,9 @@ from viewlet.sketches.partition import Partition
 from viewlet.sketches.safety import Judgement, Verdict
 from viewlet.sketches.views import Counters, KeepsViews
 from viewlet.sql.catalog import Table
+
+Maintain: TypeAlias = Literal["auto", "incremental", "recapture"]
+"""Follow changes or capture again: as the cost model says, or always the one or the other."""
 
 if TYPE_CHECKING:
     from viewlet.sketches.backends.base import Backend, Version
@@ -38,6 +41,7 @@ class Sketch:
     verdict: Verdict
     judgement: Judgement
     way: Way
+    maintain: Maintain
     eager: bool
     bound: int | None
     _backend: Backend
@@ -147,7 +151,8 @@ class Sketch:
     def _follow(self, staged: dict[str, int]) -> None:
         self._check_assumptions(staged)
         rows = sum(staged.values())
-        if self._root is None or self._merge is None or self.costs.recapture_is_cheaper(rows):
+        too_many = self.maintain == "auto" and self.costs.recapture_is_cheaper(rows)
+        if self._root is None or self._merge is None or self.maintain == "recapture" or too_many:
             self.recapture()
             return
         began = time.perf_counter()
@@ -193,6 +198,7 @@ class Sketch:
             "text": self.text,
             "partitions": [(p.table, p.column, p.bounds) for p in self.partitions],
             "way": self.way,
+            "maintain": self.maintain,
             "eager": self.eager,
             "bound": self.bound,
             "version": self.version,

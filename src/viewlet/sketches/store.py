@@ -8,6 +8,7 @@ from fractions import Fraction
 from typing import Any, Literal, TypeAlias
 
 import pyarrow as pa
+from sqlglot import exp
 
 from viewlet.changes import Data, read_changes
 from viewlet.core.types import Column
@@ -22,7 +23,7 @@ from viewlet.sketches.facts import Limits, quantity
 from viewlet.sketches.partition import Partition, equi_depth
 from viewlet.sketches.reuse import covers
 from viewlet.sketches.safety import Verdict, check, judge
-from viewlet.sketches.sketch import Sketch, read_saved
+from viewlet.sketches.sketch import Maintain, Sketch, read_saved
 from viewlet.sketches.use import conditions_of, restrict
 from viewlet.sql import compile_query
 from viewlet.sql.catalog import Catalog
@@ -83,19 +84,22 @@ class Store:
         ranges: int | Sequence[Any] | None = None,
         *,
         way: Way = "auto",
+        maintain: Maintain = "auto",
         eager: bool = True,
         bound: int | None = None,
     ) -> Sketch:
         """Capture the sketch of a query on an attribute ``table.column``, or on several.
 
-        ``ranges`` are the inner bounds, or how many ranges of about equally many rows, or nothing. An
-        ``eager`` sketch follows every :meth:`apply`, others when they are used. ``bound`` limits the reserve
-        of the buffers for MIN, MAX and top-k.
+        ``ranges`` are the inner bounds, or how many ranges of about equally many rows, or nothing. Changes
+        are followed or the sketch is captured again, whichever is cheaper, unless ``maintain`` says. An
+        ``eager`` sketch does so with every :meth:`apply`, others when they are used. ``bound`` limits the
+        reserve of the buffers for MIN, MAX and top-k.
         """
         query, catalog = self._compile(sql)
         attributes = [on] if isinstance(on, str) else list(on)
         partitions = tuple(self._partition(attribute, ranges, catalog) for attribute in attributes)
-        sketch = self._sketch(sql, query, partitions, catalog, way, eager, bound)
+        options = {"way": way, "maintain": maintain, "eager": eager, "bound": bound}
+        sketch = self._sketch(sql, query, partitions, catalog, **options)
         with self._backend.snapshot():
             self._backend.track(sketch.schema)
         sketch.recapture()
@@ -108,9 +112,7 @@ class Store:
         query: Query,
         partitions: tuple[Partition, ...],
         catalog: Catalog,
-        way: Way,
-        eager: bool,
-        bound: int | None,
+        **options: Any,
     ) -> Sketch:
         attributes = frozenset((p.table, p.column) for p in partitions)
         limits = self._limits(catalog)
@@ -120,7 +122,7 @@ class Store:
             raise UnsafeError(f"no sketch on {names}: {verdict.reason}")
         judgement = judge(query.plan, attributes, catalog, limits)
         schema = tuple(catalog[name] for name in sorted(tables_of(query.plan)))
-        return Sketch(sql, query, schema, partitions, verdict, judgement, way, eager, bound, self._backend)
+        return Sketch(sql, query, schema, partitions, verdict, judgement, _backend=self._backend, **options)
 
     def _partition(self, attribute: str, ranges: int | Sequence[Any] | None, catalog: Catalog) -> Partition:
         table_name, _, column_name = attribute.lower().rpartition(".")
@@ -228,8 +230,13 @@ class Store:
 
     def _restricted(self, sql: str, sketch: Sketch) -> str:
         parsed = parse_query(sql, self._backend.dialect)
-        restricted = restrict(parsed, conditions_of(sketch.restrictions, self._backend.condition))
-        return self._backend.sql(restricted)
+        conditions = conditions_of(sketch.restrictions, self._backend.condition)
+        parts: dict[str, exp.Table] = {}
+        for name in conditions:
+            part = self._backend.reduced([r for r in sketch.restrictions if r[0].table == name])
+            if part is not None:
+                parts[name] = part
+        return self._backend.sql(restrict(parsed, conditions, parts))
 
     # State.
 
@@ -247,9 +254,8 @@ class Store:
             Partition(table, column, _type_of(catalog, table, column), tuple(bounds))
             for table, column, bounds in literal["partitions"]
         )
-        sketch = self._sketch(
-            literal["text"], query, partitions, catalog, literal["way"], literal["eager"], literal["bound"]
-        )
+        options = {name: literal[name] for name in ("way", "maintain", "eager", "bound")}
+        sketch = self._sketch(literal["text"], query, partitions, catalog, **options)
         sketch.restore(literal)
         self.sketches.append(sketch)
 

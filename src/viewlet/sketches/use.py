@@ -16,11 +16,14 @@ def restriction(partition: Partition, fragments: Iterable[int]) -> Scalar:
     return partition.condition(frozenset(fragments), Var(partition.column, partition.type))
 
 
-def restrict(query: exp.Query, conditions: Mapping[str, exp.Expr]) -> exp.Query:
-    """The query with every access of these tables replaced by a selection from it.
+def restrict(
+    query: exp.Query, conditions: Mapping[str, exp.Expr], parts: Mapping[str, exp.Table]
+) -> exp.Query:
+    """The query with every access of these tables replaced by a selection from it, or from a part of it.
 
     >>> import sqlglot
-    >>> print(restrict(sqlglot.parse_one("SELECT a FROM r AS q"), {"r": sqlglot.condition("a < 3")}).sql())
+    >>> query, condition = sqlglot.parse_one("SELECT a FROM r AS q"), sqlglot.condition("a < 3")
+    >>> print(restrict(query, {"r": condition}, {}).sql())
     SELECT a FROM (SELECT * FROM r WHERE a < 3) AS q
     """
     own = {cte.alias.lower() for cte in query.find_all(exp.CTE)}
@@ -35,6 +38,7 @@ def restrict(query: exp.Query, conditions: Mapping[str, exp.Expr]) -> exp.Query:
         bare = node.copy()
         joins = bare.args.pop("joins", None)
         bare.set("alias", None)
+        bare = parts.get(name, bare).copy()
         selected = exp.select("*").from_(bare).where(conditions[name].copy()).subquery(alias)
         if joins:
             selected.set("joins", joins)

@@ -34,6 +34,9 @@ class Backend(Reader, Protocol):
     def condition(self, partition: Partition, fragments: frozenset[int]) -> exp.Expr:
         """That a row lies in one of the fragments, in the form that this database evaluates best."""
 
+    def reduced(self, restrictions: Sequence[tuple[Partition, frozenset[int]]]) -> exp.Table | None:
+        """A part of a table that holds all rows of its fragments and is named apart; ``None``: the table."""
+
     def skipping(self, partition: Partition, fragments: frozenset[int]) -> Skipping:
         """What that condition leaves to read."""
 

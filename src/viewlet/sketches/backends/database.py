@@ -78,6 +78,10 @@ class ViewletDatabase:
         """An OR of ranges."""
         return in_ranges(partition, fragments, exp.column(partition.column, quoted=True))
 
+    def reduced(self, restrictions: Sequence[tuple[Partition, frozenset[int]]]) -> exp.Table | None:
+        """The table itself."""
+        return None
+
     def skipping(self, partition: Partition, fragments: frozenset[int]) -> Skipping:
         """Tables are handed to DuckDB whole."""
         return Skipping(len(fragments) / partition.size, 1.0, 0.14 * len(partition.intervals(fragments)))

@@ -118,6 +118,10 @@ class DuckDB:
             return None
         return [value for low, high in edges for value in range(low, high + 1)]
 
+    def reduced(self, restrictions: Sequence[tuple[Partition, frozenset[int]]]) -> exp.Table | None:
+        """The table itself."""
+        return None
+
     def skipping(self, partition: Partition, fragments: frozenset[int]) -> Skipping:
         """By the least and greatest value of every row group."""
         kept = len(fragments) / partition.size

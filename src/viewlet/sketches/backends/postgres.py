@@ -94,6 +94,10 @@ class Postgres:
         """An OR of ranges: index scans, combined as bitmaps."""
         return in_ranges(partition, fragments, _attribute(partition))
 
+    def reduced(self, restrictions: Sequence[tuple[Partition, frozenset[int]]]) -> exp.Table | None:
+        """The table itself."""
+        return None
+
     def skipping(self, partition: Partition, fragments: frozenset[int]) -> Skipping:
         """By an index on the column and by how far the table is stored in its order."""
         kept = len(fragments) / partition.size

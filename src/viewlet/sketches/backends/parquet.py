@@ -1,0 +1,251 @@
+"""Tables of Parquet files, queried by DuckDB or by Spark.
+
+A sketch skips whole files by their footers, row groups by the condition that the engine pushes into its scan,
+and rows by the condition itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Protocol
+
+import pyarrow as pa
+from sqlglot import exp
+
+from viewlet.backends.base import Change
+from viewlet.core.types import BIGINT, Column, Type, Value
+from viewlet.sketches.backends.base import Version, arrow_rows, weighted_batch
+from viewlet.sketches.backends.parquet_files import ParquetFiles, PreparedBatch
+from viewlet.sketches.cost import Skipping
+from viewlet.sketches.lineage import by_value
+from viewlet.sketches.operators.base import Row
+from viewlet.sketches.partition import Partition
+from viewlet.sketches.scans import WEIGHT
+from viewlet.sketches.use import in_ranges
+from viewlet.sql.catalog import Catalog, Table
+
+SAMPLE = 200_000
+
+
+class Engine(Protocol):
+    """What runs queries over Parquet files."""
+
+    dialect: str
+    check: float
+    """What one range of a condition costs per row, in units of reading the row and computing on it."""
+
+    def name_files(self, name: str, files: Sequence[str]) -> None:
+        """Let a name in queries mean the rows of these files."""
+
+    def run(self, text: str) -> pa.Table:
+        """The result of a query."""
+
+
+class DuckDBEngine:
+    """A DuckDB connection."""
+
+    dialect = "duckdb"
+    check = 0.14
+
+    def __init__(self, connection: Any) -> None:
+        self._connection = connection
+
+    def name_files(self, name: str, files: Sequence[str]) -> None:
+        """A temporary view."""
+        listed = exp.Array(expressions=[exp.Literal.string(path) for path in files]).sql("duckdb")
+        view = f'CREATE OR REPLACE TEMP VIEW "{name}"'
+        self._connection.execute(f"{view} AS SELECT * FROM read_parquet({listed})")
+
+    def run(self, text: str) -> pa.Table:
+        """Arrow from the connection."""
+        return self._connection.sql(text).to_arrow_table()
+
+
+class SparkEngine:
+    """A SparkSession."""
+
+    dialect = "spark"
+    check = 0.05
+
+    def __init__(self, session: Any) -> None:
+        self._session = session
+
+    def name_files(self, name: str, files: Sequence[str]) -> None:
+        """A temporary view; Spark lists no folder and reads no other file."""
+        self._session.read.parquet(*files).createOrReplaceTempView(name)
+
+    def run(self, text: str) -> pa.Table:
+        """Arrow from the executors."""
+        return self._session.sql(text).toArrow()
+
+
+class Parquet:
+    """Folders of Parquet files by table name."""
+
+    text_is_bytes = True
+
+    def __init__(self, engine: Engine, tables: Mapping[str, str | Path]) -> None:
+        self._engine = engine
+        self.dialect = engine.dialect
+        self._files = {name.lower(): ParquetFiles(name.lower(), Path(path)) for name, path in tables.items()}
+        self._catalog = Catalog(files.table for files in self._files.values())
+        self._shown: dict[str, tuple[str, ...]] = {}
+        self._show()
+
+    def _show(self) -> None:
+        """Let every table name mean the present files."""
+        for name, files in self._files.items():
+            self._name(name, files.paths(files.manifest().files))
+
+    def _name(self, name: str, paths: Sequence[str]) -> None:
+        if self._shown.get(name) != tuple(paths):
+            self._engine.name_files(name, paths)
+            self._shown[name] = tuple(paths)
+
+    # Reading.
+
+    def catalog(self) -> Catalog:
+        """The tables, by the schema of their files."""
+        return self._catalog
+
+    def table(self, name: str) -> exp.Table:
+        """The files of the present version."""
+        return exp.to_table(name)
+
+    def reduced(self, restrictions: Sequence[tuple[Partition, frozenset[int]]]) -> exp.Table | None:
+        """The files that may hold rows of a table's fragments: a file that no footer admits is not opened."""
+        name = restrictions[0][0].table
+        files = self._files[name]
+        kept = list(files.manifest().files)
+        for partition, fragments in restrictions:
+            # With no file left there would be no schema: one file then answers with no rows.
+            kept = files.overlapping(kept, partition, fragments) or kept[:1]
+        reduced = f"_kept_{name}"
+        self._name(reduced, files.paths(kept))
+        return exp.to_table(reduced)
+
+    def staged(self, name: str) -> exp.Table:
+        """The changes that the sketch has not seen."""
+        return exp.to_table(f"_changes_{name}")
+
+    def condition(self, partition: Partition, fragments: frozenset[int]) -> exp.Expr:
+        """An OR of ranges, which engines compare with the footers of row groups."""
+        return in_ranges(partition, fragments, exp.column(partition.column, quoted=True))
+
+    def skipping(self, partition: Partition, fragments: frozenset[int]) -> Skipping:
+        """By the row groups that may hold rows."""
+        files = self._files[partition.table]
+        touched = files.touched(files.manifest().files, partition, fragments)
+        intervals = len(partition.intervals(fragments))
+        return Skipping(len(fragments) / partition.size, touched, self._engine.check * intervals)
+
+    def mark(self, partition: Partition) -> tuple[str, Type]:
+        """Values tell fragments."""
+        return by_value(partition)
+
+    def fragment(self, partition: Partition) -> exp.Expr:
+        """Never asked for: values tell fragments."""
+        raise AssertionError(f"{partition.name} is marked by value")
+
+    staged_fragment = fragment
+
+    def sql(self, query: exp.Query) -> str:
+        """The query in the engine's SQL."""
+        return query.sql(self.dialect)
+
+    def run(self, text: str) -> pa.Table:
+        """The result of a query over the present files."""
+        self._show()
+        return self._engine.run(text)
+
+    def rows(self, text: str, kinds: Sequence[Type]) -> list[Row]:
+        """The rows of a query as physical values."""
+        return arrow_rows(self.run(text), kinds)
+
+    def limits(self, table: str, column: Column) -> tuple[Value, Value]:
+        """By the engine, which reads footers."""
+        name = exp.column(column.name, quoted=True)
+        text = self.sql(exp.select(exp.Min(this=name), exp.Max(this=name.copy())).from_(table))
+        ((low, high),) = self.rows(text, [column.type] * 2)
+        return low, high
+
+    def quantiles(self, table: str, column: Column, ranges: int) -> list[Value]:
+        """Of the first files, by rank."""
+        values: list[Any] = sorted(self._files[table].values(column, SAMPLE))
+        return [values[len(values) * place // ranges] for place in range(1, ranges)] if values else []
+
+    def count(self, table: str) -> int:
+        """From the footers."""
+        return self._files[table].count()
+
+    # Versions.
+
+    def track(self, tables: Iterable[Table]) -> None:
+        """Nothing to do: every batch leaves its changes beside the files."""
+
+    @contextmanager
+    def snapshot(self) -> Iterator[None]:
+        """Nothing to do: files of a version do not change while one store writes."""
+        yield
+
+    def version(self) -> Version:
+        """The version of each table."""
+        return {name: files.manifest().version for name, files in self._files.items()}
+
+    def apply(self, changes: Mapping[Table, list[Change]]) -> None:
+        """Write all files of the batch, then let it take effect."""
+        prepared: list[PreparedBatch] = []
+        try:
+            for table, part in changes.items():
+                if part:
+                    prepared.append(self._files[table.name].prepare(weighted_batch(table, part)))
+        except BaseException:
+            for batch in prepared:
+                batch.abandon()
+            raise
+        for batch in prepared:
+            batch.commit()
+        self._show()
+
+    def stage(self, since: Version, tables: Iterable[Table]) -> dict[str, int] | None:
+        """The changes since a version, unless files changed by other hands."""
+        counts: dict[str, int] = {}
+        for table in tables:
+            files = self._files[table.name]
+            if since[table.name] < files.manifest().since:
+                return None
+            paths = files.changes(since[table.name])
+            if paths:
+                self._name(f"_changes_{table.name}", paths)
+                text = f"SELECT {WEIGHT} FROM _changes_{table.name}"
+                counts[table.name] = len(self.rows(text, [BIGINT]))
+        return {name: count for name, count in counts.items() if count}
+
+    def staged_rows(self, table: Table, columns: Sequence[Column]) -> list[Row]:
+        """Some columns of the staged insertions."""
+        listed = [exp.column(column.name, quoted=True) for column in columns]
+        query = exp.select(*listed).distinct().from_(self.staged(table.name)).where(f"{WEIGHT} > 0")
+        return self.rows(self.sql(query), [column.type for column in columns])
+
+    def forget(self, versions: Sequence[Version]) -> None:
+        """Remove changes that every sketch has seen."""
+        for name, files in self._files.items():
+            files.forget(min((version[name] for version in versions), default=files.manifest().version))
+
+    def save(self, name: str, content: bytes | None) -> None:
+        """A file beside those of the first table."""
+        path = self._state() / f"{name.replace(' ', '-')}.sketch"
+        if content is None:
+            path.unlink(missing_ok=True)
+        else:
+            path.write_bytes(content)
+
+    def saved(self) -> Mapping[str, bytes]:
+        """Those files."""
+        return {path.stem: path.read_bytes() for path in self._state().glob("*.sketch")}
+
+    def _state(self) -> Path:
+        first = self._files[min(self._files)]
+        return Path(first.paths(["_viewlet"])[0])

@@ -1,0 +1,139 @@
+"""Sketches of folders of Parquet files, queried by DuckDB and by Spark: the same laws, and skipped files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from sketches.databases import arrow_result, random_changes, random_data
+from sketches.model import COLUMNS, Data, fragments
+from sketches.test_maintenance import BOUNDS, CASES
+from viewlet import sketches
+from viewlet.errors import DataError
+
+TYPES = {"a": pa.int32(), "b": pa.int32(), "c": pa.int32(), "d": pa.int64(), "x": pa.int32(), "y": pa.int32()}
+ON_SPARK = ["join and groups", pytest.param("top of groups", marks=pytest.mark.slow)]
+
+
+def write(folder: Path, data: Data) -> dict[str, Path]:
+    tables = {}
+    for name, rows in data.items():
+        schema = pa.schema([(column, TYPES[column]) for column in COLUMNS[name]])
+        (folder / name).mkdir()
+        half = len(rows) // 2
+        for number, part in enumerate((rows[:half], rows[half:])):
+            columns = [list(column) for column in zip(*part, strict=True)] or [[] for _ in schema]
+            content = pa.table(
+                [pa.array(c, f.type) for c, f in zip(columns, schema, strict=True)], schema=schema
+            )
+            pq.write_table(content, folder / name / f"{number}.parquet")
+        tables[name] = folder / name
+    return tables
+
+
+def follow(name: str, engine: Any, folder: Path, batches: int) -> None:
+    spec, attribute = CASES[name]
+    random = Random(name)
+    data = random_data(random, 20)
+    store = sketches.open(engine, write(folder, data))
+    table, column = attribute.split(".")
+    sketch = store.capture(spec.sql(), on=attribute, ranges=BOUNDS[column], maintain="incremental")
+    for _ in range(batches):
+        accurate = fragments(spec.lineage(data), data, table, column, BOUNDS[column])
+        assert sketch.fragments == accurate, f"{spec.sql()} over {data}"
+        answered = arrow_result(store.query(spec.sql(), use="always"))
+        assert answered == arrow_result(store._backend.run(spec.sql()))
+        store.apply(random_changes(random, data))
+    assert sketch.costs.captures == 1 or name in ("left join", "left join and groups")
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_duckdb(name: str, tmp_path: Path) -> None:
+    with duckdb.connect() as connection:
+        follow(name, connection, tmp_path, 3)
+
+
+@pytest.fixture(scope="module")
+def spark() -> Iterator[Any]:
+    pyspark = pytest.importorskip("pyspark.sql")
+    builder = pyspark.SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
+    session = builder.config("spark.sql.shuffle.partitions", "2").getOrCreate()
+    yield session
+    session.stop()
+
+
+@pytest.mark.spark
+@pytest.mark.xdist_group("spark")
+@pytest.mark.parametrize("name", ON_SPARK)
+def test_spark(name: str, tmp_path: Path, spark: Any) -> None:
+    follow(name, spark, tmp_path, 2)
+
+
+def test_files_are_skipped(tmp_path: Path) -> None:
+    (tmp_path / "r").mkdir()
+    for number in range(8):
+        rows = pa.table({"a": list(range(number * 10, number * 10 + 10)) * 2, "d": [number] * 20})
+        pq.write_table(rows, tmp_path / "r" / f"{number}.parquet")
+    with duckdb.connect() as connection:
+        store = sketches.open(connection, {"r": tmp_path / "r"})
+        text = "SELECT a, sum(d) AS s FROM r GROUP BY a HAVING sum(d) BETWEEN 10 AND 11"
+        sketch = store.capture(text, on="r.a", ranges=[10 * n for n in range(1, 8)])
+        assert sketch.fragments == {5}
+        (restriction,) = sketch.restrictions
+        files = store._backend._files["r"]
+        assert files.overlapping(files.manifest().files, *restriction) == ["5.parquet"]
+        assert store._backend.skipping(*restriction).touched == 1 / 8
+        assert store.query(text, use="always").num_rows == 10
+
+
+def test_files_of_others_are_noticed(tmp_path: Path) -> None:
+    tables = write(tmp_path, {"r": [(1, 1, 1, 9)], "s": []})
+    text = "SELECT a FROM r GROUP BY a HAVING sum(d) > 5"
+    with duckdb.connect() as connection:
+        store = sketches.open(connection, tables)
+        sketch = store.capture(text, on="r.a", ranges=[2, 3])
+        content = pa.table({"a": [3], "b": [1], "c": [1], "d": [7]})
+        pq.write_table(content.cast(pq.read_schema(tables["r"] / "0.parquet")), tables["r"] / "new.parquet")
+        assert arrow_result(store.query(text, use="always")) == {(1,): 1, (3,): 1}
+        assert (sketch.costs.captures, sketch.fragments) == (2, {0, 2})
+
+
+def test_failed_batch_leaves_no_trace(tmp_path: Path) -> None:
+    tables = write(tmp_path, {"r": [(1, 1, 1, 9), (1, 1, 1, 9)], "s": [(1, 1)]})
+    with duckdb.connect() as connection:
+        store = sketches.open(connection, tables)
+        before = sorted(path.name for path in tmp_path.rglob("*.parquet"))
+        gone = {"a": 1, "b": 1, "c": 1, "d": 9, "_weight": -3}
+        with pytest.raises(DataError, match="1 of 3"):
+            store.apply({"s": [{"x": 2, "y": 2, "_weight": 1}], "r": [gone]})
+        assert sorted(path.name for path in tmp_path.rglob("*.parquet")) == before
+
+
+def test_saved_and_restored(tmp_path: Path) -> None:
+    data = random_data(Random(11), 20)
+    tables = write(tmp_path, data)
+    spec, _ = CASES["sum by other attribute"]
+    with duckdb.connect() as connection:
+        store = sketches.open(connection, tables)
+        store.capture(spec.sql(), on="r.c", ranges=BOUNDS["c"])
+        store.save()
+        store._backend.apply({store._backend.catalog()["r"]: [sketches_change((3, 1, 5, 90))]})
+    with duckdb.connect() as connection:
+        again = sketches.open(connection, tables)
+        (sketch,) = again.sketches
+        answered = arrow_result(again.query(spec.sql(), use="always"))
+        assert answered == arrow_result(again._backend.run(spec.sql()))
+        assert sketch.costs.captures == 0
+
+
+def sketches_change(row: tuple[int, ...]) -> Any:
+    from viewlet.backends.base import Change
+
+    return Change(row, 1)
