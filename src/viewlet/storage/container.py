@@ -25,6 +25,7 @@ from viewlet.errors import StorageError
 APPLICATION = 0x56494557  # "VIEW"
 FORMAT = 1
 BODY_LIMIT = 1 << 26  # SQLite refuses values over a billion bytes: a long body is several records
+YIELD_SECONDS = 0.001  # locks are not fair: who takes one again at once keeps all others waiting
 DELETING_SECONDS = 0.005  # a commit never waits long behind the removal of old records
 
 SCHEMA = (
@@ -270,10 +271,10 @@ class Container:
         """Remove the log before the checkpoint, and other checkpoints, a little at a time."""
         old_log = "sequence = (SELECT sequence FROM log WHERE sequence <= ? LIMIT 1)"
         while self._delete_some(f"DELETE FROM log WHERE {old_log}", self.head.log_start):
-            pass
+            time.sleep(YIELD_SECONDS)
         old_part = "id = (SELECT id FROM parts WHERE generation <> ? LIMIT 1)"
         while self._delete_some(f"DELETE FROM parts WHERE {old_part}", self.head.generation):
-            pass
+            time.sleep(YIELD_SECONDS)
 
     def _delete_some(self, delete_one: str, bound: int) -> bool:
         """Delete one record after the other, but not for long; true if there may be more."""
