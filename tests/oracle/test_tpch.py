@@ -49,5 +49,5 @@ def test_benchmark_data(engine: Engine) -> None:
     """Scale factor 0.01 with the schema as it is; orders come and go, foreign keys hold."""
     stream = tpch.bounded(tpch.tables(0.01), orders=6_000, seed=3)
     found = replay(connect(engine), schema("tpch"), QUERIES, stream.batches(len(stream) // 5))
-    # Neither Q2, Q18 nor Q20 is sure to find anything in data of this size.
-    assert {query for query in QUERIES if not found[query]} <= {"q02", "q18", "q20"}
+    # Q17 wants one brand in one container: six thousand orders hold no line of it that is small enough.
+    assert {query for query in QUERIES if not found[query]} == {"q17"}
