@@ -53,6 +53,7 @@ class Sketch:
     _root: Operator | None = None
     _merge: Merge | None = None
     _counters: Counters | None = None
+    _predicted: tuple[Fragments, float] | None = None
 
     # Reading.
 
@@ -249,10 +250,12 @@ class Sketch:
 
     def predicted_gain(self) -> float:
         """How many times faster its query should be with the sketch than without."""
-        return max(
-            predicted_gain(self._backend.skipping(partition, fragments))
-            for partition, fragments in self.restrictions
-        )
+        if self._predicted is None or self._predicted[0] != self._found:
+            gains = [
+                predicted_gain(self._backend.skipping(*restriction)) for restriction in self.restrictions
+            ]
+            self._predicted = (self._found, max(gains))
+        return self._predicted[1]
 
     @property
     def assumes(self) -> frozenset[Assumption]:

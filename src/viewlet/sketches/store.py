@@ -68,11 +68,8 @@ class Store:
 
     def explain(self, sql: str) -> str:
         """Which sketch would answer the query, or why none does."""
-        query, catalog = self._compile(sql)
-        lines = [
-            self._why_not(sketch, query, catalog) or f"usable:\n{sketch.explain()}"
-            for sketch in self.sketches
-        ]
+        query, _ = self._compile(sql)
+        lines = [self._why_not(sketch, query) or f"usable:\n{sketch.explain()}" for sketch in self.sketches]
         return "\n".join(lines) or "there are no sketches"
 
     # Capturing.
@@ -195,13 +192,13 @@ class Store:
 
     def find(self, sql: str) -> Sketch:
         """The smallest sketch that serves a query, brought to the present version."""
-        query, catalog = self._compile(sql)
+        query = self._compiled[sql] if sql in self._compiled else self._compile(sql)[0]
         reasons: list[str] = []
         usable: list[Sketch] = []
         for sketch in self.sketches:
             if sketch.tables & tables_of(query.plan):
                 sketch.refresh()
-                reason = self._why_not(sketch, query, catalog)
+                reason = self._why_not(sketch, query)
                 if reason is None:
                     usable.append(sketch)
                 else:
@@ -211,13 +208,14 @@ class Store:
             raise SketchError(f"no sketch serves the query: {why}; capture() one")
         return min(usable, key=_kept_share)
 
-    def _why_not(self, sketch: Sketch, query: Query, catalog: Catalog) -> str | None:
+    def _why_not(self, sketch: Sketch, query: Query) -> str | None:
         """Why a sketch does not serve a query; ``None`` if it does."""
         names = ", ".join(p.name for p in sketch.partitions)
         if sketch.retired is not None:
             return f"the sketch on {names} is retired: {sketch.retired}"
-        if query == sketch.query:
+        if query is sketch.query or query == sketch.query:
             return None
+        catalog = self._backend.catalog()
         limits = self._limits(catalog)
         verdict = check(query, frozenset((p.table, p.column) for p in sketch.partitions), catalog, limits)
         if not verdict.safe:

@@ -285,15 +285,19 @@ class DuckDB:
         self._since = since
         counts: dict[str, int] = {}
         for table in tables:
-            ((expected, first),) = self._tracked(table.name)
-            if self.count(table.name) != expected:
+            ((expected, first, count, staged),) = self._fetch(
+                f'SELECT count, since, (SELECT count(*) FROM "{table.name}"), '
+                f"(SELECT count(*) FROM {_log(table.name)} WHERE {VERSION} > ?) "
+                f"FROM {SCHEMA}.tracked WHERE name = ?",
+                [since, table.name],
+            )
+            if count != expected:
                 self._fetch(f"UPDATE {SCHEMA}.version SET number = number + 1")
                 self._reset(table.name)
                 return None
             if since < first:
                 return None
-            staged = f"SELECT count(*) FROM {_log(table.name)} WHERE {VERSION} > ?"
-            ((counts[table.name],),) = self._fetch(staged, [since])
+            counts[table.name] = staged
         return {name: count for name, count in counts.items() if count}
 
     def staged_rows(self, table: Table, columns: Sequence[Column]) -> list[Row]:
