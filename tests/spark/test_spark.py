@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import doctest
 import os
 import shutil
 import signal
@@ -232,6 +233,14 @@ def test_accidents_leave_no_trace(
     agree(spark, TPCH, {"q03": queries("tpch")["q03"]}, stream.batches(len(stream) // 3 + 1))
     assert len(list(tmp_path.iterdir())) >= 2, "there were accidents"
     assert any(cluster._base > 0 for cluster in made), "there were checkpoints"
+
+
+def test_the_guide(spark: Any) -> None:
+    """Every example of the guide gives what it says."""
+    page = Path(__file__).parents[2] / "docs" / "guide" / "spark.md"
+    examples = doctest.DocTestParser().get_doctest(page.read_text(), {"spark": spark}, "spark.md", None, 0)
+    assert len(examples.examples) > 10
+    assert doctest.DocTestRunner(optionflags=doctest.ELLIPSIS).run(examples).failed == 0
 
 
 def test_engine_with_declared_columns(spark: Any) -> None:

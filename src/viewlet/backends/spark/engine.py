@@ -12,11 +12,11 @@ from typing import Any
 from viewlet.backends.base import Bag, Change, Granularity, MapStats, Row, Strategy
 from viewlet.backends.reference.engine import difference
 from viewlet.backends.reference.maps import ReferenceMap
+from viewlet.backends.spark.choose import choose_placement
 from viewlet.backends.spark.cluster import SparkCluster
 from viewlet.backends.spark.coordinate import Cluster, Coordinator
 from viewlet.backends.spark.distribute import distribute
 from viewlet.backends.spark.nodes import DistProgram, Local, relations
-from viewlet.backends.spark.place import place
 from viewlet.backends.spark.site import Entries
 from viewlet.backends.spark.text import show_distributed
 from viewlet.calculus.evaluate import Compiler as QueryCompiler
@@ -125,7 +125,7 @@ class SparkEngine:
     def explain(self, name: str) -> str:
         """What keeping the view takes, and how it is spread; nothing runs for it."""
         own = part_of(self.program, name)
-        spread = distribute(own, place(own, self._rows, self._partition_by), Local())
+        spread = self._spread(own)
         return (
             f"{self._compiler.explain(name)}\n\n  on Spark, for a batch that the driver holds:\n\n"
             + "\n".join(f"  {line}" for line in show_distributed(own, spread).splitlines())
@@ -155,6 +155,10 @@ class SparkEngine:
             self._running[1].close()
             self._running = None
 
+    def _spread(self, program: Program) -> DistProgram:
+        placement = choose_placement(program, self._rows, self._partition_by, Local())
+        return distribute(program, placement, Local())
+
     def _run(self) -> Coordinator:
         """The present program on its partitions, spread anew if views came or went."""
         if self._running is not None and not self._stale:
@@ -164,8 +168,7 @@ class SparkEngine:
         if self._running is not None:
             old = self._running[0].maps
             held = self._running[1].contents([n for n in program.maps if n in old and n not in self._waiting])
-        placement = place(program, self._rows, self._partition_by)
-        spread = distribute(program, placement, Local())
+        spread = self._spread(program)
         coordinator = Coordinator(spread, self._make(spread))
         coordinator.load(held | self._waiting)
         self.close()

@@ -17,17 +17,21 @@ from viewlet.errors import CompileError
 from viewlet.sql.catalog import Table, TableKind
 from viewlet.triggers.program import MapDefinition, Program
 
+FIRST, DECLARED = 1e100, 1e200  # larger than any table
+
 
 def place(
     program: Program,
     rows: Mapping[str, int] | None = None,
     partition_by: Mapping[str, str] | None = None,
+    first: str | None = None,
 ) -> dict[str, Location]:
     """The location of every map of a program.
 
     ``rows`` gives the sizes of tables as far as they are known; a table that refers to another is taken to be
     larger than it. ``partition_by`` declares, per table, a column whose values partition whatever maps have
-    it among their keys, before any primary key.
+    it among their keys, before any primary key. The key of the table ``first`` comes before that of any
+    other table, whatever its size.
     """
     declared = dict(partition_by or {})
     for table, column in declared.items():
@@ -35,10 +39,22 @@ def place(
             known = ", ".join(program.tables[table].column_names)
             raise CompileError(f"partition_by: table {table!r} has no column {column!r}; there are {known}")
     sizes = _sizes(program.tables, rows or {})
+    if first is not None:
+        sizes[first] = FIRST
     return {
         name: _location(definition, program.tables, sizes, declared)
         for name, definition in program.maps.items()
     }
+
+
+def entities(program: Program) -> list[str]:
+    """The tables by whose primary keys some map could be partitioned."""
+    found = {
+        _entity(program.tables[table], column)
+        for definition in program.maps.values()
+        for table, column, _ in _columns(definition.definition, frozenset(k.name for k in definition.keys))
+    }
+    return sorted(name for name in found if name is not None)
 
 
 def _location(
@@ -54,7 +70,7 @@ def _location(
     best: tuple[float, int] | None = None
     for table, column, name in _columns(definition.definition, frozenset(positions)):
         if declared.get(table) == column:
-            size = float("inf")
+            size = DECLARED
         else:
             entity = _entity(known[table], column)
             if entity is None or (entity in known and known[entity].kind is TableKind.STATIC):

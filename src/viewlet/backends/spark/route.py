@@ -95,6 +95,15 @@ class Router:
 
     def route(self, term: Term, keys: tuple[Argument, ...], target: Location) -> tuple[Leg, ...]:
         """The cheapest route of a term whose sums by ``keys`` are for a map at ``target``."""
+        return self._search(term, keys, target)[1]
+
+    def price(self, term: Term, keys: tuple[Argument, ...], target: Location) -> float:
+        """The cost of the cheapest route."""
+        return self._search(term, keys, target)[0]
+
+    def _search(
+        self, term: Term, keys: tuple[Argument, ...], target: Location
+    ) -> tuple[float, tuple[Leg, ...]]:
         start = _State(frozenset(range(len(term.factors))), None, frozenset(), changed=False)
         order = count()
         queue: list[tuple[float, int, _State, tuple[Leg, ...]]] = [(0.0, next(order), start, ())]
@@ -103,7 +112,7 @@ class Router:
             cost, _, state, legs = heapq.heappop(queue)
             if state.stop is not None and not state.pending:
                 if state in done:
-                    return legs
+                    return cost, legs
                 done.add(state)
                 heapq.heappush(queue, (cost + self._home(state.stop, keys, target), next(order), state, legs))
                 continue
