@@ -91,11 +91,12 @@ class SparkCluster:
         self._keep([Load(answer.relations) for answer in answers if isinstance(answer, Done)])
 
     def close(self) -> None:
-        """Give up the state, on the executors too."""
-        if self._used:
-            self._anchor.mapPartitionsWithIndex(_forgetting(self._name)).count()
-        self._anchor.unpersist()
-        self._program.unpersist()
+        """Give up the state, on the executors too unless they are gone already."""
+        if self._context._jsc is not None:
+            if self._used:
+                self._anchor.mapPartitionsWithIndex(_forgetting(self._name)).count()
+            self._anchor.unpersist()
+            self._program.unpersist()
         shutil.rmtree(self._checkpoints, ignore_errors=True)
 
     def _keep(self, loads: Sequence[Load]) -> None:
