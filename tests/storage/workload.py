@@ -26,9 +26,7 @@ SCHEMA = (
     "CREATE MATERIALIZED VIEW top AS SELECT max(total) AS m FROM by_g",
     "CREATE MATERIALIZED VIEW seen AS SELECT g, count(*) AS n, sum(x) AS total FROM s GROUP BY g",
 )
-BACKEND = (
-    "reference"  # checkpoints of views over streams need an engine that gives out its maps and takes them
-)
+BACKEND = "auto"
 COUNT_STREAM = "SELECT g, count(*) AS n, sum(x) AS total FROM s GROUP BY g"
 CREATE_LATE = f"CREATE MATERIALIZED VIEW IF NOT EXISTS late AS {COUNT_STREAM}"
 DROP_LATE = "DROP MATERIALIZED VIEW IF EXISTS late"

@@ -246,6 +246,10 @@ class NativeEngine:
         """The entries of one map, for tests and the curious."""
         return self._run().contents(name)
 
+    def load(self, name: str, entries: Mapping[Key, Number]) -> None:
+        """Add entries to one map: how a view gets back what it held of streams."""
+        self._run().load(name, entries)
+
     def tables(self) -> tuple[str, ...]:
         """The tables whose changes matter; compiles what waits."""
         return self._run().source.tables
