@@ -31,7 +31,7 @@ format: setup ## rewrite the sources in the project's format
 	$(PYTHON) -m ruff check --fix .
 
 golden: setup ## rewrite the golden files from today's output; read the diff before committing
-	$(PYTEST) tests/golden --update
+	$(PYTEST) tests/golden tests/test_docs.py --update
 
 bench: setup ## run the benchmarks and rewrite benchmarks/RESULTS.md
 	.venv/bin/viewlet bench all
