@@ -101,7 +101,7 @@ def reads_change(query: Query) -> bool:
 
 
 @pytest.mark.parametrize(
-    "seed", [*range(40), *(pytest.param(s, marks=pytest.mark.slow) for s in range(40, 600))]
+    "seed", [*range(24), *(pytest.param(s, marks=pytest.mark.slow) for s in range(24, 600))]
 )
 def test_random_programs_agree_with_the_reference(seed: int) -> None:
     if agree(seed) is None:
@@ -110,7 +110,7 @@ def test_random_programs_agree_with_the_reference(seed: int) -> None:
 
 def test_random_programs_are_distributed() -> None:
     """The law above is about something: many of the drawn programs do have distributed maps."""
-    assert sum(bool(agree(seed)) for seed in range(12)) >= 4
+    assert sum(bool(agree(seed)) for seed in range(6)) >= 2
 
 
 def small(sql: str, partition_by: dict[str, str] | None = None) -> tuple[Program, DistProgram]:
