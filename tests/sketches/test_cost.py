@@ -54,6 +54,18 @@ def test_measurements_overrule_predictions() -> None:
     assert costs.gain(5.0) == 0.5
 
 
+def test_following_waits_until_it_pays() -> None:
+    """Savings forgone add up to the price of following; then it is paid."""
+    costs = Costs()
+    costs.use.add(1.0)
+    costs.full.add(3.0)
+    costs.refresh.add(100, 5.0)
+    assert [costs.pays(100, 9.0) for _ in range(6)] == [False, False, True, False, False, True]
+    assert costs.pays(0, 9.0), "nothing to follow"
+    costs.full.value = 0.5
+    assert not costs.pays(0, 9.0), "it does not gain"
+
+
 def test_large_changes_are_captured_again() -> None:
     costs = Costs()
     costs.capture.add(1.0)

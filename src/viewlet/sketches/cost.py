@@ -12,6 +12,8 @@ from viewlet.core.types import Kind, Type
 
 FORGETTING = 0.7
 """How much of an old measurement counts beside a new one."""
+EXPLORED = 4
+"""After how many uses the query is run without the sketch once, to know what is gained."""
 
 
 @dataclass(slots=True)
@@ -77,6 +79,7 @@ class Costs:
     refresh: Line = field(default_factory=Line)
     use: Mean = field(default_factory=Mean)
     full: Mean = field(default_factory=Mean)
+    forgone: float = 0.0
 
     def recapture_is_cheaper(self, rows: int) -> bool:
         """Is capturing again predicted to be cheaper than following this many changes?"""
@@ -88,6 +91,27 @@ class Costs:
         if self.use.count and self.full.count and self.use.value > 0:
             return self.full.value / self.use.value
         return predicted
+
+    def pays(self, pending: int, predicted: float) -> bool:
+        """Should the next query use the sketch, although this many changes have to be followed first?
+
+        Each query saves ``full - use``. To follow the changes pays once the savings forgone since the last
+        time add up to its price: whatever comes, that costs at most twice what the best choice would have.
+        """
+        if not self.full.count:
+            # Without a measurement of the other way the model decides; after a few uses it is taken once.
+            return predicted > 1 and self.use.count < EXPLORED
+        if not self.use.count:
+            return predicted > 1
+        saving = self.full.value - self.use.value
+        if saving <= 0:
+            return False
+        self.forgone += saving
+        price = (self.refresh.predict(pending) or 0.0) if pending else 0.0
+        if self.forgone < price:
+            return False
+        self.forgone = 0.0
+        return True
 
 
 @dataclass(frozen=True, slots=True)

@@ -133,6 +133,16 @@ class Sketch:
         assert self._merge is not None
         self._found = [self._merge.fragments(place) for place in range(len(self.partitions))]
 
+    def pending(self) -> int:
+        """How many changes the sketch has not seen; all rows, if that is not known."""
+        if self._counters is not None:
+            return 0
+        with self._backend.snapshot():
+            staged = self._backend.stage(self.version, self.schema)
+            if staged is None:
+                return sum(self._backend.count(table.name) for table in self.schema)
+        return sum(staged.values())
+
     def refresh(self) -> None:
         """Bring the sketch to the present version: by the changes since its own, or from scratch."""
         if self._counters is not None:

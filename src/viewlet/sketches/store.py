@@ -18,6 +18,7 @@ from viewlet.plan.scope import tables_of
 from viewlet.sketches.advice import Advice
 from viewlet.sketches.backends.base import Backend
 from viewlet.sketches.capture import Way, capture_two_pass
+from viewlet.sketches.cost import Mean
 from viewlet.sketches.errors import SketchError, UnsafeError
 from viewlet.sketches.facts import Limits, quantity
 from viewlet.sketches.partition import Partition, equi_depth
@@ -180,33 +181,46 @@ class Store:
         both ways were measured; the sketch's ``explain`` tells. ``always`` uses it, ``never`` does not.
         """
         with self._backend.snapshot():
+            sketch = min(self._serving(sql), key=_kept_share)
+            if use == "never" or (use == "auto" and not self._pays(sketch)):
+                return self._timed(sql, sketch.costs.full)
             sketch = self.find(sql)
             sketch.require_usable()
-            costs = sketch.costs
-            skip = use == "always" or (use == "auto" and costs.gain(sketch.predicted_gain()) > 1)
-            text = self._restricted(sql, sketch) if skip else sql
-            began = time.perf_counter()
-            result = self._backend.run(text)
-            (costs.use if skip else costs.full).add(time.perf_counter() - began)
+            return self._timed(self._restricted(sql, sketch), sketch.costs.use)
+
+    @staticmethod
+    def _pays(sketch: Sketch) -> bool:
+        return sketch.costs.pays(sketch.pending(), sketch.predicted_gain())
+
+    def _timed(self, text: str, mean: Mean) -> pa.Table:
+        began = time.perf_counter()
+        result = self._backend.run(text)
+        mean.add(time.perf_counter() - began)
         return result
 
     def find(self, sql: str) -> Sketch:
         """The smallest sketch that serves a query, brought to the present version."""
+        for sketch in self._serving(sql):
+            sketch.refresh()
+        # What came with the refresh may have retired a sketch, or made another one smaller.
+        return min(self._serving(sql), key=_kept_share)
+
+    def _serving(self, sql: str) -> list[Sketch]:
+        """The sketches that serve a query, of whatever version; an error with the reasons if none does."""
         query = self._compiled[sql] if sql in self._compiled else self._compile(sql)[0]
         reasons: list[str] = []
-        usable: list[Sketch] = []
+        serving: list[Sketch] = []
         for sketch in self.sketches:
             if sketch.tables & tables_of(query.plan):
-                sketch.refresh()
                 reason = self._why_not(sketch, query)
                 if reason is None:
-                    usable.append(sketch)
+                    serving.append(sketch)
                 else:
                     reasons.append(reason)
-        if not usable:
+        if not serving:
             why = "; ".join(reasons) or "no sketch is on its tables"
             raise SketchError(f"no sketch serves the query: {why}; capture() one")
-        return min(usable, key=_kept_share)
+        return serving
 
     def _why_not(self, sketch: Sketch, query: Query) -> str | None:
         """Why a sketch does not serve a query; ``None`` if it does."""

@@ -118,14 +118,15 @@ class Group:
 
     def _take(self, parts: Parts) -> Delta:
         before: dict[Row, AnnotatedRow | None] = {}
+        groups, add = self._groups, self._add
         for part in parts:
             key = part.key
-            state = self._groups.get(key)
+            state = groups.get(key)
             if key not in before:
                 before[key] = None if state is None else self._row(key, state, -1)
             if state is None:
-                state = self._groups[key] = self._empty()
-            self._add(state, part)
+                state = groups[key] = self._empty()
+            add(state, part)
         delta: Delta = []
         for key, old in before.items():
             delta.extend(self._difference(key, old))
