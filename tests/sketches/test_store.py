@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
-import importlib
-import pkgutil
 from decimal import Decimal
 from random import Random
 
@@ -12,23 +9,11 @@ import duckdb
 import pyarrow as pa
 import pytest
 
-import viewlet.sketches
 from sketches.databases import arrow_result, load, random_changes, random_data, result
 from viewlet import sketches
 from viewlet.errors import DataError
 
 HAVING = "SELECT a FROM r GROUP BY a HAVING sum(d) > 20"
-
-
-def modules() -> list[str]:
-    found = pkgutil.walk_packages(viewlet.sketches.__path__, "viewlet.sketches.")
-    return ["viewlet.sketches", *(module.name for module in found)]
-
-
-@pytest.mark.parametrize("name", modules())
-def test_examples_in_docstrings(name: str) -> None:
-    failed, _ = doctest.testmod(importlib.import_module(name))
-    assert not failed
 
 
 def test_advice() -> None:
