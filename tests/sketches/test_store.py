@@ -112,6 +112,25 @@ def test_failed_batch_changes_nothing() -> None:
     assert sketch.fragments == {1}
 
 
+def test_failure_while_following_undoes_all(monkeypatch) -> None:
+    """If one sketch cannot follow a batch, the batch is undone, and no sketch believes in it."""
+    connection = load({"r": [(1, 1, 1, 30)], "s": []})
+    store = sketches.open(connection)
+    first = store.capture(HAVING, on="r.a", ranges=[2, 3], maintain="incremental")
+    second = store.capture(HAVING, on="r.c", ranges=[2, 3], maintain="incremental")
+
+    def fail(changed: frozenset[str]) -> None:
+        raise RuntimeError("no memory left")
+
+    monkeypatch.setattr(second._root, "change", fail)
+    with pytest.raises(RuntimeError, match="no memory left"):
+        store.apply({"r": [(3, 1, 1, 99)]})
+    assert result(connection, "SELECT count(*) FROM r") == {(1,): 1}
+    store.apply({"r": [(2, 1, 1, 99)]})
+    assert (first.fragments, second.fragments) == ({0, 1}, {0})
+    assert arrow_result(store.query(HAVING, use="always")) == result(connection, HAVING)
+
+
 def test_types_of_attributes() -> None:
     """Dates, decimals, doubles and text can be cut into ranges."""
     connection = duckdb.connect()

@@ -133,10 +133,17 @@ class Sketch:
         assert self._merge is not None
         self._found = [self._merge.fragments(place) for place in range(len(self.partitions))]
 
+    def invalidate(self) -> None:
+        """Forget the version: the state may hold changes that were undone, so the next refresh captures."""
+        self.version = None
+        self._root = self._merge = None
+
     def pending(self) -> int:
         """How many changes the sketch has not seen; all rows, if that is not known."""
         if self._counters is not None:
             return 0
+        if self.version is None:
+            return sum(self._backend.count(table.name) for table in self.schema)
         with self._backend.snapshot():
             staged = self._backend.stage(self.version, self.schema)
             if staged is None:
@@ -152,7 +159,7 @@ class Sketch:
             self.version = self._backend.version()
             return
         with self._backend.snapshot():
-            staged = self._backend.stage(self.version, self.schema)
+            staged = None if self.version is None else self._backend.stage(self.version, self.schema)
             if staged is None:
                 self.recapture()
             elif staged:
@@ -172,6 +179,9 @@ class Sketch:
         except (ExhaustedError, NotLinearError):
             self.recapture()
             return
+        except BaseException:
+            self.invalidate()
+            raise
         self._read_counts()
         self.costs.refreshes += 1
         self.costs.refreshed_rows += rows

@@ -154,19 +154,30 @@ class Store:
             if read.keyed:
                 raise DataError(f"table {table.name!r}: rows to delete must be given with all columns")
             changes[table] = read.changes
-        with self._backend.snapshot():
-            self._backend.apply(changes)
-            touched = {table.name for table in changes}
-            for sketch in self.sketches:
-                if sketch.eager and sketch.tables & touched:
+        touched = {table.name for table in changes}
+        following = [sketch for sketch in self.sketches if sketch.eager and sketch.tables & touched]
+        refreshed: list[Sketch] = []
+        try:
+            with self._backend.snapshot():
+                self._backend.apply(changes)
+                for sketch in following:
+                    refreshed.append(sketch)
                     sketch.refresh()
-        self._backend.forget([sketch.version for sketch in self.sketches])
+        except BaseException:
+            for sketch in refreshed:
+                sketch.invalidate()
+            raise
+        self._forget()
 
     def refresh(self) -> None:
         """Bring every sketch to the present version."""
         for sketch in self.sketches:
             sketch.refresh()
-        self._backend.forget([sketch.version for sketch in self.sketches])
+        self._forget()
+
+    def _forget(self) -> None:
+        """Changes that every sketch has seen are not kept; one without version will capture anyway."""
+        self._backend.forget([sketch.version for sketch in self.sketches if sketch.version is not None])
 
     # Using.
 

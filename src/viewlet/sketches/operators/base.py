@@ -79,6 +79,10 @@ def counted_bits(counts: Mapping[int, int]) -> int:
 
 def count_fragments(counts: dict[int, int], bits: int, weight: int) -> None:
     """Add a weight to the counter of each fragment of a bit set; counters at zero disappear."""
+    if not bits & (bits - 1):  # one fragment at most: the usual case below the first aggregation
+        if bits:
+            add_count(counts, bits.bit_length() - 2, weight)
+        return
     for fragment in fragments_of(bits):
         add_count(counts, fragment, weight)
 
