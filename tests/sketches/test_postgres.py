@@ -121,6 +121,39 @@ def test_saved_and_restored(postgres: Any) -> None:
     assert sketch.costs.captures == 0
 
 
+def test_forgotten_changes_are_not_taken_for_none(postgres: Any) -> None:
+    """A sketch that was saved before the log was shortened is captured again."""
+    load(postgres, {"r": [(1, 1, 1, 50)], "s": []})
+    store = sketches.open(postgres)
+    store.capture(HAVING, on="r.a", ranges=[2, 3, 4], maintain="incremental")
+    store.save()
+    for a in (2, 3):
+        store.apply({"r": [(a, 1, 1, 99)]})
+    store._backend.forget([sketch.version for sketch in store.sketches])
+    again = sketches.open(postgres)
+    assert arrow_result(again.query(HAVING, use="always")) == result(postgres, HAVING)
+    assert again.sketches[0].costs.captures == 1
+    store.apply({"r": [(4, 1, 1, 99)]})
+    assert store.sketches[0].fragments == {0, 1, 2, 3}
+    assert store.sketches[0].costs.captures == 1
+
+
+def test_many_forgotten_transactions_become_a_floor(postgres: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("viewlet.sketches.backends.postgres.MAX_FORGOTTEN", 3)
+    load(postgres, {"r": [(1, 1, 1, 50)], "s": []})
+    store = sketches.open(postgres)
+    sketch = store.capture(HAVING, on="r.a", ranges=[2, 3, 4], maintain="incremental")
+    store.save()
+    for a in (2, 3, 4) * 4:
+        store.apply({"r": [(a, 1, 1, 99)]})
+    ((remembered,),) = postgres.execute("SELECT count(*) FROM viewlet_sketches.forgotten").fetchall()
+    assert remembered <= 4
+    assert sketch.costs.captures == 1
+    again = sketches.open(postgres)
+    assert arrow_result(again.query(HAVING, use="always")) == result(postgres, HAVING)
+    assert again.sketches[0].costs.captures == 1
+
+
 def test_text_ranges(postgres: Any) -> None:
     """Text is cut by bytes, whatever the collation of the database."""
     postgres.execute('CREATE TABLE t (name VARCHAR COLLATE "en-x-icu", n BIGINT)')

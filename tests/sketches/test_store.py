@@ -85,6 +85,19 @@ def test_saved_and_restored(tmp_path) -> None:
         assert restored == [sketch.fragments for sketch in again.sketches]
 
 
+def test_forgotten_changes_are_not_taken_for_none(tmp_path) -> None:
+    """A sketch that was saved before the log was shortened is captured again."""
+    with duckdb.connect(str(tmp_path / "data.duckdb")) as connection:
+        load({"r": [(1, 1, 1, 30)], "s": []}, connection)
+        store = sketches.open(connection)
+        store.capture(HAVING, on="r.a", ranges=[2, 3], maintain="incremental")
+        store.save()
+        store.apply({"r": [(3, 1, 1, 99)]})
+        again = sketches.open(connection)
+        assert arrow_result(again.query(HAVING, use="always")) == result(connection, HAVING)
+        assert again.sketches[0].costs.captures == 1
+
+
 def test_changes_behind_the_back_are_noticed() -> None:
     connection = load({"r": [(1, 1, 1, 30)], "s": []})
     store = sketches.open(connection)

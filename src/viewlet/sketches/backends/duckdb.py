@@ -312,6 +312,10 @@ class DuckDB:
         oldest = min(versions, default=self.version())
         for (name,) in self._fetch(f"SELECT name FROM {SCHEMA}.tracked"):
             self._fetch(f"DELETE FROM {_log(name)} WHERE {VERSION} <= ?", [oldest])
+            # A sketch that is older, saved or of another store, must not take the silence for no change.
+            self._fetch(
+                f"UPDATE {SCHEMA}.tracked SET since = greatest(since, ?) WHERE name = ?", [oldest, name]
+            )
 
     # States of sketches.
 

@@ -32,6 +32,7 @@ from viewlet.values import read_column
 
 SCHEMA = "viewlet_sketches"
 SAMPLE = 200_000
+MAX_FORGOTTEN = 2000
 TRIGGERS = (
     ("insert", "REFERENCING NEW TABLE AS appeared", "appeared", None),
     ("delete", "REFERENCING OLD TABLE AS disappeared", None, "disappeared"),
@@ -276,6 +277,8 @@ class Postgres:
     def stage(self, since: Version, tables: Iterable[Table]) -> dict[str, int] | None:
         """Copy what the sketch has not seen, so that joins with it are planned for its size."""
         snapshot, own, last = since
+        if not self._remembers(snapshot, own):
+            return None
         counts: dict[str, int] = {}
         for table in tables:
             name = f"{SCHEMA}_unseen_{table.name}"
@@ -296,19 +299,45 @@ class Postgres:
         return self.rows(text, [column.type for column in columns])
 
     def forget(self, versions: Sequence[Version]) -> None:
-        """Shorten the logs to what some sketch still has to see."""
+        """Shorten the logs to what some sketch still has to see, but remember whose changes are gone."""
         with self.snapshot():
-            conditions = " AND ".join(
-                ["pg_visible_in_snapshot(_transaction, %s::pg_snapshot)"] * len(versions)
-            )
+            if not self._has_log():
+                return
+            seen = "pg_visible_in_snapshot(_transaction, %s::pg_snapshot)"
+            where = f" WHERE {' AND '.join([seen] * len(versions))}" if versions else ""
             for (name,) in self._fetch(
                 "SELECT c.relname FROM pg_class c WHERE c.relnamespace = %s::regnamespace "
                 "AND c.relkind = 'r' AND c.relname LIKE 'changes\\_%%'",
                 [SCHEMA],
             ):
-                snapshots = [version[0] for version in versions]
-                where = f" WHERE {conditions}" if versions else ""
-                self._run(f'DELETE FROM {SCHEMA}."{name}"{where}', snapshots)
+                self._run(
+                    f'WITH gone AS (DELETE FROM {SCHEMA}."{name}"{where} RETURNING _transaction) '
+                    f"INSERT INTO {SCHEMA}.forgotten SELECT DISTINCT _transaction, FALSE FROM gone",
+                    [version[0] for version in versions],
+                )
+            self._shorten_forgotten()
+
+    def _shorten_forgotten(self) -> None:
+        """Beyond some number the transactions are remembered only by a floor below which all are."""
+        ((count,),) = self._fetch(f"SELECT count(*) FROM {SCHEMA}.forgotten")
+        if count > MAX_FORGOTTEN:
+            self._run(
+                f"WITH old AS (SELECT transaction FROM {SCHEMA}.forgotten "
+                f"ORDER BY transaction LIMIT {count // 2}), "
+                f"gone AS (DELETE FROM {SCHEMA}.forgotten "
+                f"WHERE transaction <= (SELECT max(transaction) FROM old)) "
+                f"INSERT INTO {SCHEMA}.forgotten SELECT max(transaction), TRUE FROM old"
+            )
+
+    def _remembers(self, snapshot: str, own: int) -> bool:
+        """Are all changes that a snapshot does not contain still in the logs?"""
+        ((lost,),) = self._fetch(
+            f"SELECT count(*) FROM {SCHEMA}.forgotten WHERE transaction <> %s::text::xid8 AND CASE "
+            "WHEN is_floor THEN transaction >= pg_snapshot_xmin(%s::pg_snapshot) "
+            "ELSE NOT pg_visible_in_snapshot(transaction, %s::pg_snapshot) END",
+            [str(own), snapshot, snapshot],
+        )
+        return not lost
 
     # States of sketches.
 
@@ -340,6 +369,7 @@ def _log(name: str) -> str:
 def _tracking(name: str, log: str, columns: str) -> Iterator[str]:
     """The statements that give a table its log and triggers."""
     yield f"CREATE SEQUENCE IF NOT EXISTS {SCHEMA}.entries"
+    yield f"CREATE TABLE IF NOT EXISTS {SCHEMA}.forgotten (transaction xid8, is_floor boolean)"
     yield (
         f"CREATE TABLE {log} AS SELECT {columns}, 0::bigint AS {WEIGHT}, "
         f"pg_current_xact_id() AS _transaction, "
