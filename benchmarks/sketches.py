@@ -369,11 +369,12 @@ def main() -> None:
     parser.add_argument("--backends", nargs="+", default=["duckdb"], choices=["duckdb", "postgres"])
     parser.add_argument("--parts", nargs="+", default=list(PARTS), choices=list(PARTS))
     parser.add_argument("--folder", type=Path, default=RESULTS)
+    parser.add_argument("--note", default="", help="a sentence about the circumstances, for the report")
     options = parser.parse_args()
     options.folder.mkdir(parents=True, exist_ok=True)
     report = Report(options.folder)
     machine = f"{platform.machine()}, Python {platform.python_version()}, DuckDB {duckdb.__version__}"
-    report.lines += ["# Sketches", "", f"{options.rows} rows; {machine}.", ""]
+    report.lines += ["# Sketches", "", f"{options.rows} rows; {machine}. {options.note}".rstrip(), ""]
     with databases(options.backends) as opened:
         for database in opened:
             for part in options.parts:
