@@ -47,7 +47,9 @@ def program(suite: str, name: str) -> Program:
     return compile_views({name: compile_query(queries(suite)[name], catalog(suite))}, catalog(suite))
 
 
-@pytest.mark.parametrize("case", cases("triggers/finance") + cases("triggers/nested") + cases("triggers/tpch"))
+@pytest.mark.parametrize(
+    "case", cases("triggers/finance") + cases("triggers/nested") + cases("triggers/tpch")
+)
 def test_program(case: Case, update: bool) -> None:
     check(case, lambda text: show_program(program(case.path.stem, text.strip())), update)
 
@@ -67,7 +69,8 @@ def _counts(suite: str) -> list[str]:
     for name in queries(suite):
         compiled = program(suite, name)
         per_table = ", ".join(
-            f"{table} {len({s.target for s in trigger.statements})}" for table, trigger in compiled.triggers.items()
+            f"{table} {len({s.target for s in trigger.statements})}"
+            for table, trigger in compiled.triggers.items()
         )
         recomputed = sorted({t for t, trigger in compiled.triggers.items() if trigger.recomputations})
         line = f"{name}: {len(lay_out(compiled.maps.values()).records)} records; statements {per_table}"
@@ -81,7 +84,9 @@ def test_no_more_maps_than_dbtoaster(suite: str, name: str) -> None:
     assert len(records) <= DBTOASTER_MAPS[name] + MAY_TAKE_MORE.get(name, 0)
 
 
-@pytest.mark.parametrize(("suite", "name"), [(s, n) for s in ("finance", "nested", "tpch") for n in queries(s)])
+@pytest.mark.parametrize(
+    ("suite", "name"), [(s, n) for s in ("finance", "nested", "tpch") for n in queries(s)]
+)
 def test_program_text_reads_back(suite: str, name: str) -> None:
     compiled = program(suite, name)
     for granularity, triggers in (("tuple", compiled.triggers), ("batch", compiled.batch_triggers)):

@@ -15,7 +15,9 @@ from viewlet.core.scalar import Scalar, Var
 
 JoinKind: TypeAlias = Literal["inner", "left", "full"]
 SetKind: TypeAlias = Literal["union_all", "union", "intersect", "intersect_all", "except", "except_all"]
-AggregateOp: TypeAlias = Literal["count", "sum", "avg", "min", "max", "var_pop", "var_samp", "stddev_pop", "stddev_samp"]
+AggregateOp: TypeAlias = Literal[
+    "count", "sum", "avg", "min", "max", "var_pop", "var_samp", "stddev_pop", "stddev_samp"
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,9 +158,7 @@ class Top:
     offset: int = 0
 
 
-Plan: TypeAlias = (
-    Unit | Scan | Filter | Project | Join | Aggregate | Distinct | SetOperation | Apply | Top
-)
+Plan: TypeAlias = Unit | Scan | Filter | Project | Join | Aggregate | Distinct | SetOperation | Apply | Top
 
 
 @dataclass(frozen=True, slots=True)
