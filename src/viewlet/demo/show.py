@@ -16,6 +16,7 @@ from viewlet.demo.screen import LiveScreen, SnapshotScreen, page
 from viewlet.errors import BackendError
 
 CHANGES = 200_000
+SINGLES = 5_000  # of them, and at most a tenth, are kept back to be applied one at a time
 RIVAL_SECONDS = 2.0
 SINGLES_SECONDS = 0.5
 
@@ -68,7 +69,8 @@ def _play(db: Database, scene: Scene, backend: str, wishes: Wishes, output: Text
     changes = prepare(db, scene, CHANGES)
     screen = LiveScreen(output) if wishes.live else SnapshotScreen(output)
     run = Run()
-    for share in play(db, changes, wishes.batch, wishes.seconds / len(SCENES), run):
+    streamed = changes.first(len(changes) - min(SINGLES, len(changes) // 10))
+    for share in play(db, streamed, wishes.batch, wishes.seconds / len(SCENES), run):
         if screen.due(share):
             screen.draw(list(page(scene, db, run, share)))
     screen.draw(list(page(scene, db, run, 1.0)))
