@@ -38,6 +38,7 @@ from viewlet.storage.definitions import Definition
 from viewlet.storage.encode import Commit
 from viewlet.storage.limit import MemoryLimit
 from viewlet.subscriptions import Subscription, Subscriptions
+from viewlet.triggers.program import Program
 from viewlet.values import to_arrow
 from viewlet.views import EngineFactory, Views
 
@@ -423,6 +424,11 @@ class Database:
             if target.strip() in self.catalog:
                 return self._views.explain(self._view_name(target.strip()))
             return self._views.explain_query(compile_query(target, self.catalog, self.dialect), self.catalog)
+
+    def programs(self) -> list[Program]:
+        """The maintenance programs that keep the views, one per engine: what a console draws."""
+        with self._open():
+            return self._views.programs()
 
     def stats(self) -> Stats:
         """Rows per table and view, records and bytes per map, refreshes, time."""

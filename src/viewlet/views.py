@@ -24,6 +24,7 @@ from viewlet.sql.catalog import Catalog, TableKind
 from viewlet.sql.parse import CreateView, Refresh
 from viewlet.storage.checkpoint import ViewState
 from viewlet.storage.streams import labels_of, load_state, state_of
+from viewlet.triggers.program import Program
 
 STRATEGIES: tuple[Strategy, ...] = get_args(Strategy)
 
@@ -157,6 +158,14 @@ class Views(Mapping[str, MaintainedView]):
         empty: dict[str, Bag] = {table: {} for table in tables_of(query.plan)}
         engine.create("query", query, catalog, empty, self._strategy)
         return engine.explain("query")
+
+    def programs(self) -> list[Program]:
+        """The program of every engine that runs one; an engine that re-evaluates queries has none."""
+        return [
+            program
+            for engine in self._engines.values()
+            if isinstance(program := getattr(engine, "program", None), Program) and program.views
+        ]
 
     def stats(self) -> list[MapStats]:
         """Every map of every engine."""
