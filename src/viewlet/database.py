@@ -425,8 +425,8 @@ class Database:
                 return self._views.explain(self._view_name(target.strip()))
             return self._views.explain_query(compile_query(target, self.catalog, self.dialect), self.catalog)
 
-    def programs(self) -> list[Program]:
-        """The maintenance programs that keep the views, one per engine: what a console draws."""
+    def programs(self) -> list[tuple[Program, bool]]:
+        """The programs that keep the views, one per engine, and whether it has ordered indexes."""
         with self._open():
             return self._views.programs()
 

@@ -24,6 +24,7 @@ from viewlet.sql.catalog import Catalog, TableKind
 from viewlet.sql.parse import CreateView, Refresh
 from viewlet.storage.checkpoint import ViewState
 from viewlet.storage.streams import labels_of, load_state, state_of
+from viewlet.triggers.compile import Compiler
 from viewlet.triggers.program import Program
 
 STRATEGIES: tuple[Strategy, ...] = get_args(Strategy)
@@ -159,13 +160,10 @@ class Views(Mapping[str, MaintainedView]):
         engine.create("query", query, catalog, empty, self._strategy)
         return engine.explain("query")
 
-    def programs(self) -> list[Program]:
-        """The program of every engine that runs one; an engine that re-evaluates queries has none."""
-        return [
-            program
-            for engine in self._engines.values()
-            if isinstance(program := getattr(engine, "program", None), Program) and program.views
-        ]
+    def programs(self) -> list[tuple[Program, bool]]:
+        """The program of every engine that runs one, and whether that engine keeps ordered indexes."""
+        compilers = [getattr(engine, "_compiler", None) for engine in self._engines.values()]
+        return [(c.program(), c.searches) for c in compilers if isinstance(c, Compiler) and c.program().views]
 
     def stats(self) -> list[MapStats]:
         """Every map of every engine."""
