@@ -397,9 +397,13 @@ class Database:
         All that it reads is copied between two commits; they go on while the query runs.
         """
         query = parse.parse_query(text, self.dialect)
+        return adhoc.run(query, self.dialect, self.read(adhoc.named_relations(query)).__getitem__)
+
+    def read(self, names: Iterable[str]) -> dict[str, pa.Table]:
+        """The present rows of tables and views as Arrow tables, all as of the same commit."""
         with self._open():
-            copies = {name: self._copy(name) for name in adhoc.named_relations(query)}
-        return adhoc.run(query, self.dialect, lambda name: to_arrow(*copies[name].ordered()))
+            copies = {name: self._copy(name) for name in names}
+        return {name: to_arrow(*copied.ordered()) for name, copied in copies.items()}
 
     def ordered(self, name: str) -> tuple[list[Row], Schema]:
         """The present rows of a table or view in order, as physical values, with their columns."""

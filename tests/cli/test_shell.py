@@ -14,8 +14,8 @@ from viewlet.cli import main
 from viewlet.cli.completion import candidates, history_file, with_readline
 from viewlet.cli.session import Leave, Session
 from viewlet.cli.shell import converse
-from viewlet.cli.statements import split
 from viewlet.errors import CatalogError, SqlError
+from viewlet.sql.script import split
 
 SETUP = """
 CREATE TABLE sales (shop VARCHAR, amount BIGINT);

@@ -17,10 +17,10 @@ from typing import assert_never
 
 from viewlet.cli.options import add_engine_options, open_database
 from viewlet.cli.outcome import DONE, FAILED
-from viewlet.cli.statements import StatementText, split
 from viewlet.database import Database
 from viewlet.errors import ViewletError
 from viewlet.sql import parse
+from viewlet.sql.script import StatementText, split
 from viewlet.workloads import SUITES, schema
 
 NAME = "explain"

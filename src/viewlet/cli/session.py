@@ -8,11 +8,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from viewlet.cli.statements import split
 from viewlet.cli.tables import show_table
 from viewlet.database import Database
 from viewlet.errors import SqlError
 from viewlet.sql.catalog import Table, TableKind
+from viewlet.sql.script import split
 from viewlet.subscriptions import Subscription
 
 

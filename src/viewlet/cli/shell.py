@@ -17,8 +17,8 @@ from viewlet.cli.completion import Remember, with_readline
 from viewlet.cli.options import add_engine_options, open_database
 from viewlet.cli.outcome import DONE
 from viewlet.cli.session import Leave, Session
-from viewlet.cli.statements import is_complete
 from viewlet.errors import ViewletError
+from viewlet.sql.script import is_complete
 
 NAME = "shell"
 PROMPT, CONTINUED = "viewlet> ", "    ...> "
