@@ -8,16 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from viewlet.backends.native.forms import CValue, Form, Writer, cell_kind, field_form, form_of, stored_form
-from viewlet.backends.native.operations import Operations
+from viewlet.backends.native.columns import used_columns
+from viewlet.backends.native.forms import CValue, Form, Writer, cell_kind, field_form, stored_form
+from viewlet.backends.native.operations import Operations, watch
 from viewlet.backends.native.scalars import MEMO_BIAS, HostFunction, Registry
 from viewlet.backends.native.storage import CRecord, name_records, write_record
 from viewlet.backends.native.strings import native_answer
-from viewlet.core.node import walk
-from viewlet.core.scalar import Var
 from viewlet.core.types import Kind, Type
 from viewlet.loops.nodes import Add, Block, LoopProgram, TableLoops, ViewLoops, blocks, operations
-from viewlet.loops.ranges import type_interval
 
 WEIGHT_LIMITS = (-(1 << 31), (1 << 31) - 1)
 """A row that comes or goes more often than this at once is refused at the boundary."""
@@ -150,6 +148,7 @@ def _write_into(out: Writer, at: CRecord, key: str, amounts: Sequence[str]) -> N
                 out.line(f"vl_i128_into(&{target}f{i}, {amount}, &a->errors);")
             case _:
                 out.line(f"vl_i64_into(&{target}f{i}, {amount}, &a->errors);")
+        watch(out, at, f"f{i}", target)
     if at.record.keys:
         out.line(f"{at.name}_leave(a, {at.map}, e);")
 
@@ -183,50 +182,18 @@ def _write_rows(
     with out.block(f"{head}int64_t from, int64_t to)"):
         _prologue(out)
         out.line("(void)columns;")
+        used = used_columns(table, block)
+        for i in used:
+            out.line(f"const vl_column c{i} = columns[{i}];")
         with out.block("for (int64_t i = from; i < to; i++)"):
             out.line("const int64_t w = weights ? weights[i] : 1;")
             out.line("(void)w;")
             names = {table.weight.name: CValue("w", Form.I64, None, WEIGHT_LIMITS)}
-            for i in used_columns(table, block):
-                names[table.parameters[i].name] = _load(out, i, table.parameters[i])
-            Operations(out, records, registry, names, weight="w").block(block)
+            row = Operations(out, records, registry, names, weight="w")
+            row.waiting = {table.parameters[i].name: (i, table.parameters[i]) for i in used}
+            row.block(block)
             out.line("if (VL_UNLIKELY(a->errors)) return i;")
         out.line("return to;")
-
-
-def used_columns(table: TableLoops, block: Block) -> list[int]:
-    """The columns that a block reads."""
-    read = {node.name for op in block for node in walk(op) if isinstance(node, Var)}
-    return [i for i, var in enumerate(table.parameters) if var.name in read]
-
-
-def _load(out: Writer, i: int, var: Var) -> CValue:
-    """One column of the present row as variables; NULL has the value 0."""
-    column = f"&columns[{i}]"
-    form, data = form_of(var.type), f"columns[{i}].data"
-    at = f"columns[{i}].from + i"
-    match cell_kind(var.type):
-        case "VL_BOOLEAN":
-            text = f"vl_bit({data}, {at})"
-        case "VL_INT32":
-            text = f"((const int32_t *){data})[{at}]"
-        case "VL_INT64":
-            text = f"((const int64_t *){data})[{at}]"
-        case "VL_DOUBLE":
-            text = f"((const double *){data})[{at}] + 0.0"
-        case "VL_DECIMAL":
-            text = f"vl_column_decimal({column}, i)"
-        case _:
-            text = f"vl_intern_quickly(x, vl_column_text({column}, i))"
-    null = None
-    if var.nullable:
-        null = f"p{i}_null"
-        out.line(f"const bool {null} = vl_column_null({column}, i);")
-        text = f"{null} ? 0 : {text}"
-        out.line(f"(void){null};")
-    out.line(f"const {form.value} p{i} = ({form.value})({text});")
-    out.line(f"(void)p{i};")
-    return CValue(f"p{i}", form, null, type_interval(var.type))
 
 
 # Views and records

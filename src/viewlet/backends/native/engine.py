@@ -7,7 +7,7 @@ the opposite batch (``runtime/program.h``), so it leaves no trace.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -215,6 +215,17 @@ class NativeEngine:
             raise _error(errors, f"view {name!r}")
         names = tuple(column for column, _ in running.program.views[name].columns)
         return cut(self._queries[name], names, consolidate(pairs))
+
+    def check(self, names: Collection[str]) -> None:
+        """Refuse if rows of some views cannot be published; reads those that may have become so."""
+        running = self._run()
+        suspect = running.opened.suspect()
+        for name in names:
+            when = running.loops.views[name].check
+            if when == "always" or (when == "guarded" and suspect):
+                errors = running.opened.check(running.source.views.index(name))
+                if errors:
+                    raise _error(errors, f"view {name!r}")
 
     def value(self, name: str) -> Value:
         """The physical value of a view with one row and one column; LookupError for any other."""

@@ -39,6 +39,12 @@ class OpenProgram(Protocol):
     def rows(self, view: int) -> tuple[list[tuple[tuple[Any, ...], int]], int]:
         """The rows of a view with their multiplicities, and error bits."""
 
+    def suspect(self) -> bool:
+        """Has a sum grown beyond its guard since this was asked last?"""
+
+    def check(self, view: int) -> int:
+        """The error bits that reading a view would give."""
+
     def value(self, view: int) -> Any:
         """The value of a view with one row and one column; LookupError where :meth:`rows` must be asked."""
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from typing import assert_never
 
+from viewlet.backends.native.columns import load, needed_here
 from viewlet.backends.native.forms import (
     CValue,
     Form,
@@ -21,8 +22,8 @@ from viewlet.backends.native.functions import STRICT
 from viewlet.backends.native.scalars import Registry, Scalars, to_cell
 from viewlet.backends.native.storage import CRecord
 from viewlet.calculus.nodes import Argument
-from viewlet.core.scalar import Scalar, Var
-from viewlet.core.types import Type
+from viewlet.core.scalar import COMPARISONS, Call, Const, Scalar, Var
+from viewlet.core.types import Kind, Type
 from viewlet.loops.nodes import (
     Add,
     Amount,
@@ -73,6 +74,7 @@ class Operations:
         self.entries: dict[str, str] = {}
         self.weight = weight
         self.target = target
+        self.waiting: dict[str, tuple[int, Var]] = {}
         self.scalars = Scalars(out, self.names, registry, STRICT)
 
     def nested(self, block: Block, target: Target | None = None) -> None:
@@ -81,11 +83,14 @@ class Operations:
             self.out, self.records, self.registry, self.names, self.weight, target or self.target
         )
         inner.entries = dict(self.entries)
+        inner.waiting = dict(self.waiting)
         inner.scalars.known |= self.scalars.known
         inner.block(block)
 
     def block(self, block: Block) -> None:
-        """Every operation in order."""
+        """Every operation in order, after the columns that they read."""
+        for name in needed_here(block, self.waiting):
+            self.names[name] = load(self.out, *self.waiting.pop(name))
         for op in block:
             self.operation(op)
 
@@ -98,9 +103,8 @@ class Operations:
                 self._get(op)
             case Loop():
                 self._loop(op)
-            case If(condition, body):
-                with self.out.block(f"if ({self.scalars.condition(condition)})"):
-                    self.nested(body)
+            case If():
+                self._if(op)
             case Total(var, body):
                 self._total(var, body)
             case Yield(amount):
@@ -124,6 +128,22 @@ class Operations:
                 self._emit(row, amount)
             case _:
                 assert_never(op)
+
+    def _if(self, op: If) -> None:
+        """A condition; those nested in it alone are tested with it, without a jump for each.
+
+        Rows pass all conditions together rarely or mostly, one alone now and then: a processor foresees the
+        conjunction far better than its parts.
+        """
+        tests = [self.scalars.condition(op.condition)]
+        body = op.body
+        while len(body) == 1 and isinstance(body[0], If) and _is_plain(body[0].condition):
+            for name in needed_here((replace(body[0], body=()),), self.waiting):
+                self.names[name] = load(self.out, *self.waiting.pop(name))
+            tests.append(self.scalars.condition(body[0].condition))
+            body = body[0].body
+        with self.out.block(f"if ({' & '.join(tests)})"):
+            self.nested(body)
 
     # Variables
 
@@ -313,6 +333,7 @@ class Operations:
             if not op.keys:
                 for member, name, form in amounts:
                     self.out.line(_added(f"s->{at.name}.{member}", form, name))
+                    watch(self.out, at, member, f"s->{at.name}.")
                 return
             with self.out.block(f"if ({' || '.join(_is_set(name, form) for _, name, form in amounts)})"):
                 key, absent = self._key(at, f"{at.name}_key", list(enumerate(op.keys)))
@@ -327,6 +348,7 @@ class Operations:
                     self.out.line(f"{at.name}_record *{entry} = {known}{at.name}_touch(a, {at.map}, &{key});")
                     for member, name, form in amounts:
                         self.out.line(_added(f"{entry}->{member}", form, name))
+                        watch(self.out, at, member, f"{entry}->")
                     pairs = [member for member, _, form in amounts if form is Form.PAIR]
                     if op.whole and pairs and at.record.counted is not None:
                         exact = [f"{entry}->{m} == 0" for m, _, form in amounts if form is not Form.PAIR]
@@ -356,6 +378,7 @@ class Operations:
             self.out.line(f"{at.name}_record *e = {at.name}_touch(a, {at.map}, &key);")
             for own, other in pairs:
                 self.out.line(f"e->{own} = t->{other};")
+                watch(self.out, at, own, "e->")
             self.out.line(f"{at.name}_leave(a, {at.map}, e);")
         head = f"for ({at.name}_record *e = {at.name}_from(a, {at.map}, 1); e;)"
         with self.out.block(head):
@@ -378,6 +401,31 @@ class Operations:
                     value = self.scalars.value(scalar)
                     self.out.line(to_cell(f"{cells}[{i}]", value, scalar.type))
                 self.out.line(f"emit(sink, {cells}, {weight});")
+
+
+def _is_plain(condition: Scalar) -> bool:
+    """Comparisons of numbers: quicker to do than to leave out, and they cannot fail."""
+    match condition:
+        case Call(op, args) if op in (*COMPARISONS, "==", "not", "is_null"):
+            return all(map(_is_plain, args))
+        case Var(_, kind) | Const(_, kind):
+            return kind.kind is not Kind.VARCHAR
+        case _:
+            return False
+
+
+def watch(out: Writer, at: CRecord, member: str, entry: str) -> None:
+    """Flag a sum that has grown beyond what every view can show."""
+    field = at.record.fields[int(member[1:])]
+    if field.guard is None:
+        return
+    match field_form(field.type):
+        case Form.PAIR:
+            out.line(f"x->suspect |= vl_beyond_pair({entry}{member}, 1e{field.guard});")
+        case Form.I128:
+            out.line(f"x->suspect |= vl_beyond_i128({entry}{member}, {integer(10**field.guard - 1)});")
+        case _:
+            out.line(f"x->suspect |= vl_beyond_i64({entry}{member}, {integer(10**field.guard - 1)});")
 
 
 def _room(kind: Type) -> Interval:

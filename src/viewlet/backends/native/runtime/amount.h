@@ -61,6 +61,11 @@ VL_INLINE void vl_i64_into(int64_t *sum, int64_t x, vl_errors *e) { *sum = vl_i6
 VL_INLINE void vl_i128_into(vl_i128 *sum, vl_i128 x, vl_errors *e) { *sum = vl_i128_add(*sum, x, e); }
 VL_INLINE void vl_pair_into(vl_pair *sum, vl_pair x) { *sum = vl_pair_add(*sum, x); }
 
+/* Is a sum larger than a limit, by absolute value? Limits have at most 36 digits; NaN is beyond any. */
+VL_INLINE uint64_t vl_beyond_i64(int64_t sum, int64_t limit) { return (uint64_t)sum + (uint64_t)limit > 2 * (uint64_t)limit; }
+VL_INLINE uint64_t vl_beyond_i128(vl_i128 sum, vl_i128 limit) { return (vl_u128)sum + (vl_u128)limit > 2 * (vl_u128)limit; }
+VL_INLINE uint64_t vl_beyond_pair(vl_pair sum, double limit) { return !(sum.high <= limit && sum.high >= -limit); }
+
 /* The result of DOUBLE arithmetic: a finite number, and never -0.0. */
 VL_INLINE double vl_f64_result(double x, vl_errors *e, vl_errors bit) {
     if (VL_UNLIKELY(!vl_f64_finite(x))) {

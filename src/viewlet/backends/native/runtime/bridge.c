@@ -6,6 +6,7 @@
  *   Program.lane(table, weight) -> callable               one row per call, as cheap as a call can be
  *   Program.rows(view), Program.entries(record)           lists of tuples
  *   Program.value(view)                                   of a view with one row and one column
+ *   Program.suspect(), Program.check(view)                may a view have become unreadable, and has it?
  *   Program.add(record, entries), Program.sizes(), Program.bytes()
  *
  * A batch that fails is undone by its opposite, so that it leaves no trace; VL_E_LOST means that this was not
@@ -182,6 +183,7 @@ static void sweep_strings(Program *self) {
     vl_strings_mark(x->strings);
     for (uint32_t i = 0; i < self->program->records; i++) vl_record_keep_strings(x, &self->program->record[i]);
     vl_strings_sweep(&x->arena, x->strings);
+    vl_forget_short_texts(x);
     x->swept_at = x->strings->index.count;
 }
 
@@ -507,6 +509,30 @@ static PyObject *Program_rows(Program *self, PyObject *args) {
     return Py_BuildValue("(NI)", sink.list, errors);
 }
 
+static void collect_nothing(void *sink, const vl_cell *row, int64_t weight) { (void)sink, (void)row, (void)weight; }
+
+/* The error bits that reading a view would give. */
+static PyObject *Program_check(Program *self, PyObject *number) {
+    Py_ssize_t i = PyLong_AsSsize_t(number);
+    if (!check_open(self) || (i == -1 && PyErr_Occurred())) return NULL;
+    if (i < 0 || (uint64_t)i >= self->program->views) return PyErr_Format(PyExc_IndexError, "there is no view number %zd", i);
+    vl_instance *x = &self->instance;
+    x->arena.errors = 0;
+    self->program->view[i].rows(x, NULL, collect_nothing);
+    vl_errors errors = x->arena.errors;
+    x->arena.errors = 0;
+    return PyLong_FromUnsignedLong(errors);
+}
+
+/* Has a sum grown beyond what every view can show, since this was asked last? */
+static PyObject *Program_suspect(Program *self, PyObject *unused) {
+    (void)unused;
+    if (!check_open(self)) return NULL;
+    bool suspect = self->instance.suspect != 0;
+    self->instance.suspect = 0;
+    return PyBool_FromLong(suspect);
+}
+
 typedef struct {
     vl_cell cell;
     int64_t rows;
@@ -711,6 +737,8 @@ static PyMethodDef Program_methods[] = {
     {"apply_arrow", (PyCFunction)Program_apply_arrow, METH_VARARGS, "apply_arrow(table, schema, array, weights, batch)"},
     {"lane", (PyCFunction)Program_lane, METH_VARARGS, "lane(table, weight)"},
     {"rows", (PyCFunction)Program_rows, METH_VARARGS, "rows(view) -> ([(row, weight)], errors)"},
+    {"check", (PyCFunction)Program_check, METH_O, "check(view) -> errors of reading it"},
+    {"suspect", (PyCFunction)Program_suspect, METH_NOARGS, "has a sum grown large since this was asked last?"},
     {"value", (PyCFunction)Program_value, METH_O, "value(view) of one row and one column; else LookupError"},
     {"entries", (PyCFunction)Program_entries, METH_VARARGS, "entries(record) -> [keys and fields]"},
     {"add", (PyCFunction)Program_add, METH_VARARGS, "add(record, entries)"},

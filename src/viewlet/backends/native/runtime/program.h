@@ -20,7 +20,7 @@
 
 #include <stdlib.h>
 
-enum { VL_PROGRAM_ABI = 1, VL_SHORT_TEXTS = 256 };
+enum { VL_PROGRAM_ABI = 2, VL_SHORT_TEXTS = 256 };
 enum { VL_E_ROWS = 1 << 5, VL_E_DOUBLE = 1 << 6, VL_E_CALL = 1 << 7 }; /* several rows; not finite; host's error */
 
 typedef enum { VL_BOOLEAN, VL_INT32, VL_INT64, VL_DECIMAL, VL_DOUBLE, VL_TEXT } vl_kind;
@@ -105,6 +105,7 @@ struct vl_instance {
     void *state;
     vl_strings *strings;
     uint64_t swept_at; /* strings left by the last sweep */
+    uint64_t suspect;  /* not 0: a sum has grown beyond what every view can show */
     void *host;        /* the host's own */
     /* A scalar function that only the host knows; false (with VL_E_CALL) when it failed. */
     bool (*call)(vl_instance *, uint32_t function, const vl_cell *arguments, vl_cell *result);
@@ -115,8 +116,7 @@ struct vl_instance {
     struct {
         uint64_t word;
         uint32_t length, id;
-    } short_texts[VL_SHORT_TEXTS]; /* ids of strings of up to 8 bytes, in the generation below */
-    uint32_t short_generation;
+    } short_texts[VL_SHORT_TEXTS]; /* ids of strings of up to 8 bytes; forgotten when strings are swept */
 };
 
 /* What a memo holds for NULL. */
@@ -150,17 +150,15 @@ VL_INLINE void *vl_later(vl_instance *x, uint64_t size) {
 
 /* ---- columns ---- */
 
-/* The id of a string; flags, codes and names that come again and again are found without hashing. */
-VL_INLINE uint32_t vl_intern_quickly(vl_instance *x, vl_text t) {
-    if (t.length == 0 || t.length > 8) return vl_intern(&x->arena, x->strings, t);
-    if (VL_UNLIKELY(x->short_generation != x->strings->generation)) {
-        memset(x->short_texts, 0, sizeof x->short_texts);
-        x->short_generation = x->strings->generation;
-    }
-    uint64_t word = 0;
-    for (uint64_t i = 0; i < t.length; i++) word |= (uint64_t)t.bytes[i] << (8 * i);
-    uint64_t at = (word * VL_SEED0 ^ t.length) >> 56;
-    if (VL_LIKELY(x->short_texts[at].word == word && x->short_texts[at].length == t.length)) return x->short_texts[at].id;
+/* Up to 8 bytes as one word; loads overlap rather than run past the end. */
+VL_INLINE uint64_t vl_short_word(vl_text t) {
+    const uint8_t *p = t.bytes;
+    uint64_t n = t.length;
+    if (n >= 4) return vl_load32(p) | vl_load32(p + n - 4) << (8 * (n - 4));
+    return p[0] | (uint64_t)p[n >> 1] << (8 * (n >> 1)) | (uint64_t)p[n - 1] << (8 * (n - 1));
+}
+
+VL_COLD uint32_t vl_intern_short(vl_instance *x, vl_text t, uint64_t word, uint64_t at) {
     uint32_t id = vl_intern(&x->arena, x->strings, t);
     if (!id) return 0;
     x->short_texts[at].word = word;
@@ -168,6 +166,17 @@ VL_INLINE uint32_t vl_intern_quickly(vl_instance *x, vl_text t) {
     x->short_texts[at].id = id;
     return id;
 }
+
+/* The id of a string; flags, codes and names that come again and again are found without hashing. */
+VL_INLINE uint32_t vl_intern_quickly(vl_instance *x, vl_text t) {
+    if (VL_UNLIKELY(t.length - 1 >= 8)) return vl_intern(&x->arena, x->strings, t);
+    uint64_t word = vl_short_word(t), at = word * VL_SEED0 >> 56;
+    if (VL_LIKELY(x->short_texts[at].word == word && x->short_texts[at].length == t.length)) return x->short_texts[at].id;
+    return vl_intern_short(x, t, word, at);
+}
+
+/* Ids changed their meaning. */
+VL_INLINE void vl_forget_short_texts(vl_instance *x) { memset(x->short_texts, 0, sizeof x->short_texts); }
 
 VL_INLINE bool vl_bit(const uint8_t *bits, int64_t i) { return bits[i >> 3] >> (i & 7) & 1; }
 VL_INLINE bool vl_column_null(const vl_column *c, int64_t i) { return c->valid && !vl_bit(c->valid, c->from + i); }
@@ -179,6 +188,12 @@ VL_INLINE vl_text vl_column_text(const vl_column *c, int64_t i) {
     }
     const int32_t *at = c->offsets;
     return (vl_text){(const uint8_t *)c->data + at[i], (uint64_t)(at[i + 1] - at[i])};
+}
+/* A decimal that its type keeps within 64 bits. */
+VL_INLINE int64_t vl_column_narrow(const vl_column *c, int64_t i) {
+    int64_t value;
+    memcpy(&value, (const uint8_t *)c->data + (c->from + i) * 16, 8);
+    return value;
 }
 VL_INLINE vl_i128 vl_column_decimal(const vl_column *c, int64_t i) {
     vl_i128 value;
