@@ -429,6 +429,12 @@ class Database:
                 return self._views.explain(self._view_name(target.strip()))
             return self._views.explain_query(compile_query(target, self.catalog, self.dialect), self.catalog)
 
+    def definition(self, view: str) -> tuple[str, frozenset[str]]:
+        """The query of a view as SQL text, and the tables and views that it reads."""
+        with self._open():
+            maintained = self._views[self._view_name(view)]
+            return maintained.statement.query.sql(self.dialect, pretty=True), maintained.reads
+
     def programs(self) -> list[tuple[Program, bool]]:
         """The programs that keep the views, one per engine, and whether it has ordered indexes."""
         with self._open():
