@@ -35,7 +35,7 @@ def test_no_command_is_wrong_usage() -> None:
     assert leaving.value.code == 2
 
 
-@pytest.mark.parametrize("arguments", [["run", "pipeline.yml"], ["serve"]])
+@pytest.mark.parametrize("arguments", [["run", "pipeline.yml"]])
 def test_what_does_not_exist_yet_says_so_in_one_sentence(
     arguments: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:

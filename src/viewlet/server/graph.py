@@ -1,0 +1,196 @@
+"""The trigger programs of a database as a graph: from tables through records of maps to views.
+
+An edge leads from what changes to what follows: a table to the records that its trigger keeps, a record to
+those whose statements read it, a record to the views that are read from it, a view to the views on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from viewlet.backends.base import MapStats
+from viewlet.database import Database
+from viewlet.sql.catalog import Table, TableKind
+from viewlet.triggers.order import reads
+from viewlet.triggers.program import Program, Statement
+from viewlet.triggers.reach import part_of
+from viewlet.triggers.records import Layout, Record, lay_out
+from viewlet.triggers.text import show_map, show_statement
+from viewlet.triggers.work import accesses, order_of
+
+NodeKind: TypeAlias = Literal["table", "map", "view"]
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One statement that keeps a record: on a change of ``table``, at a cost."""
+
+    table: str
+    text: str
+    order: str
+    paths: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A table, a record of maps, or a view."""
+
+    id: str
+    kind: NodeKind
+    name: str
+    caption: str
+    columns: tuple[str, ...] = ()
+    definitions: tuple[str, ...] = ()
+    indexes: tuple[str, ...] = ()
+    steps: tuple[Step, ...] = ()
+    records: int | None = None
+    bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Graph:
+    """Nodes, and edges between them by id, each once."""
+
+    nodes: tuple[Node, ...]
+    edges: tuple[tuple[str, str], ...]
+
+
+def graph_of(database: Database, sizes: Iterable[MapStats] = ()) -> Graph:
+    """Draw the programs of a database; a view that is re-evaluated hangs on what it reads.
+
+    >>> import viewlet
+    >>> db = viewlet.connect(backend="reference")
+    >>> db.execute("CREATE TABLE r (a BIGINT, b BIGINT)")
+    >>> db.execute("CREATE MATERIALIZED VIEW v AS SELECT a, count(*) AS n FROM r GROUP BY a")
+    >>> graph_of(db).edges
+    (('relation:r', 'map:0:v'), ('map:0:v', 'relation:v'))
+    """
+    by_name: dict[str, list[MapStats]] = {}
+    for size in sizes:
+        by_name.setdefault(size.name, []).append(size)
+    programs = database.programs()
+    parts = [_part(number, *program, by_name) for number, program in enumerate(programs)]
+    parts += [
+        _relation_part(table, database, any(table.name in program.views for program, _ in programs))
+        for table in database.catalog.values()
+    ]
+    return Graph(
+        tuple(node for part in parts for node in part.nodes),
+        tuple(dict.fromkeys(edge for part in parts for edge in part.edges)),
+    )
+
+
+def _relation_part(table: Table, database: Database, has_program: bool) -> Graph:
+    """A table or view, and the edges to a view that no program keeps."""
+    columns, name = tuple(map(str, table.columns)), _relation(table.name)
+    if table.kind is not TableKind.VIEW:
+        return Graph((Node(name, "table", table.name, table.kind.value.lower(), columns),), ())
+    sql, reads = database.definition(table.name)
+    if has_program:
+        return Graph((Node(name, "view", table.name, "view", columns, (sql,)),), ())
+    edges = tuple((_relation(read), name) for read in sorted(reads))
+    return Graph((Node(name, "view", table.name, "view, re-evaluated", columns, (sql,)),), edges)
+
+
+def _relation(name: str) -> str:
+    return f"relation:{name}"
+
+
+def _part(number: int, program: Program, searches: bool, sizes: Mapping[str, list[MapStats]]) -> Graph:
+    layout = lay_out(program.maps.values())
+
+    def node_of(map_name: str) -> str:
+        return f"map:{number}:{layout.places[map_name].record}"
+
+    edges = [
+        edge
+        for table, trigger in program.triggers.items()
+        for statement in trigger.statements
+        for edge in [
+            (_relation(table), node_of(statement.target)),
+            *((node_of(name), node_of(statement.target)) for name in reads(statement.query)),
+        ]
+    ]
+    edges += [
+        (node_of(name), _relation(view.name))
+        for view in program.views.values()
+        for part in view.output
+        for name in reads((part.term,))
+    ]
+    nodes = [
+        _record(f"map:{number}:{record.name}", record, program, layout, searches, sizes)
+        for record in layout.records.values()
+    ]
+    return Graph(tuple(nodes), tuple((a, b) for a, b in edges if a != b))
+
+
+def _record(
+    identity: str,
+    record: Record,
+    program: Program,
+    layout: Layout,
+    searches: bool,
+    sizes: Mapping[str, list[MapStats]],
+) -> Node:
+    own = {field.map for field in record.fields}
+    steps = tuple(
+        Step(
+            table, show_statement(statement), order_of(statement.query, searches), _paths(statement, searches)
+        )
+        for table, trigger in program.triggers.items()
+        for statement in trigger.statements
+        if statement.target in own
+    )
+    known = sizes.get(record.name, [])
+    size = known[0] if len(known) == 1 else None  # two engines may each have a map of that name
+    return Node(
+        identity,
+        "map",
+        record.name,
+        f"[{', '.join(name for name, _, _ in record.keys)}]",
+        (),
+        tuple(show_map(program.maps[field.map]) for field in record.fields),
+        _indexes(record, program, layout, searches),
+        steps,
+        size.records if size else None,
+        size.bytes if size else None,
+    )
+
+
+def _paths(statement: Statement, searches: bool) -> tuple[str, ...]:
+    return tuple(
+        f"{access.path} {access.map}"
+        + (f" by {len(access.bound)} of its keys" if access.path == "slice" else "")
+        for access in accesses(statement.query, searches)
+    )
+
+
+def _indexes(record: Record, program: Program, layout: Layout, searches: bool) -> tuple[str, ...]:
+    """The indexes that the statements of all triggers ask of a record."""
+    keys = [name for name, _, _ in record.keys]
+    found = {f"unique ({', '.join(keys)})": None}
+    statements = [s for trigger in program.triggers.values() for s in trigger.statements]
+    for access in (access for s in statements for access in accesses(s.query, searches)):
+        place = layout.places[access.map]
+        if place.record != record.name:
+            continue
+        if access.path == "slice":
+            bound = [name for name, at in zip(keys, place.order, strict=True) if at in access.bound]
+            found[f"slice ({', '.join(bound)})"] = None
+        elif access.path == "search":
+            found["ordered, with prefix sums"] = None
+    return tuple(found)
+
+
+def view_bytes(programs: Sequence[tuple[Program, bool]], sizes: Iterable[MapStats]) -> dict[str, int]:
+    """The bytes of the records that each view needs; a shared record counts for every one of them."""
+    known = {size.name: size.bytes for size in sizes}
+    result = {}
+    for program, _ in programs:
+        places = lay_out(program.maps.values()).places
+        for view in program.views:
+            records = {places[name].record for name in part_of(program, view).maps}
+            result[view] = sum(known.get(record, 0) for record in records)
+    return result

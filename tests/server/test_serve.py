@@ -1,0 +1,70 @@
+"""``viewlet serve`` as a process: it says where it is, answers, and ends when told to."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+import viewlet
+
+pytest.importorskip("uvicorn")
+
+
+def serve(*arguments: str, token: str | None = None) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-W", "error", "-m", "viewlet.cli", "serve", "--backend", "reference", *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={"PATH": "/usr/bin:/bin", **({"VIEWLET_TOKEN": token} if token else {})},
+    )
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_durable_database_is_served_until_a_signal(tmp_path: Path, number: signal.Signals) -> None:
+    path = tmp_path / "d.viewlet"
+    with viewlet.connect(path, backend="reference") as db:
+        db.execute("CREATE TABLE r (a BIGINT)")
+        db.execute("CREATE MATERIALIZED VIEW n AS SELECT count(*) AS n FROM r")
+        db.insert("r", [(1,), (2,)])
+    with serve(str(path), "--port", "0") as process:
+        assert process.stdout is not None
+        url = process.stdout.readline().removeprefix("console: ").strip()
+        with urllib.request.urlopen(url + "api/views/n/rows", timeout=20) as answer:
+            assert b'"rows":[[2]]' in answer.read()
+        process.send_signal(number)
+        assert process.wait(timeout=20) == 0
+        assert process.stderr is not None
+        assert process.stderr.read() == ""
+    viewlet.connect(path, backend="reference").close()
+
+
+def test_the_printed_address_carries_the_token(tmp_path: Path) -> None:
+    script = tmp_path / "schema.sql"
+    script.write_text("CREATE TABLE r (a BIGINT); INSERT INTO r VALUES (1)")
+    secret = "a token with + and &"
+    with serve("--read", str(script), "--port", "0", token=secret) as process:
+        assert process.stdout is not None
+        url = process.stdout.readline().removeprefix("console: ").strip()
+        with pytest.raises(urllib.error.HTTPError) as refused:
+            urllib.request.urlopen(url.partition("?")[0], timeout=20)
+        refused.value.close()
+        assert refused.value.code == 401
+        opener = urllib.request.build_opener(urllib.request.HTTPCookieProcessor())
+        with opener.open(url, timeout=20) as page:
+            assert b"<title>" in page.read()
+        process.terminate()
+        assert process.wait(timeout=20) == 0
+
+
+def test_an_open_door_is_refused() -> None:
+    with serve("--host", "0.0.0.0") as process:
+        assert process.wait(timeout=20) == 1
+        assert process.stderr is not None
+        assert "a token is needed" in process.stderr.read()
