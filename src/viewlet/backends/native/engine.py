@@ -212,7 +212,7 @@ class NativeEngine:
         running = self._run()
         pairs, errors = running.opened.rows(running.source.views.index(name))
         if errors:
-            raise _error(errors, f"view {name!r}")
+            raise program_error(errors, f"view {name!r}")
         names = tuple(column for column, _ in running.program.views[name].columns)
         return cut(self._queries[name], names, consolidate(pairs))
 
@@ -225,7 +225,7 @@ class NativeEngine:
             if when == "always" or (when == "guarded" and suspect):
                 errors = running.opened.check(running.source.views.index(name))
                 if errors:
-                    raise _error(errors, f"view {name!r}")
+                    raise program_error(errors, f"view {name!r}")
 
     def value(self, name: str) -> Value:
         """The physical value of a view with one row and one column; LookupError for any other."""
@@ -284,7 +284,7 @@ class NativeEngine:
         where = f"table {table!r}"
         if rows is not None and 0 <= at < len(rows):
             where += f", row {rows[at]}"
-        raise _error(errors, where)
+        raise program_error(errors, where)
 
     # Building
 
@@ -329,10 +329,10 @@ def _pair(number: Number) -> tuple[float, float]:
 
 def _check(failed: tuple[int, int] | None, where: str) -> None:
     if failed is not None:
-        raise _error(failed[0], where)
+        raise program_error(failed[0], where)
 
 
-def _error(errors: int, where: str) -> Exception:
+def program_error(errors: int, where: str) -> Exception:
     """The exception for some error bits."""
     if errors & LOST:
         return BackendError(f"{where}: memory ran out in the middle, the state of the views is lost")
