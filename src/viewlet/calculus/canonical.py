@@ -8,10 +8,11 @@ equality because of the limit costs a duplicate map, never a wrong one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Set
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import groupby, islice, permutations, product
+from typing import TypeGuard
 
 from viewlet.calculus.nodes import (
     Cond,
@@ -22,12 +23,12 @@ from viewlet.calculus.nodes import (
     Let,
     Lift,
     MapRef,
+    Nested,
     Query,
     Rel,
     Term,
     Value,
     arguments,
-    factor_variables,
     is_parameter,
 )
 from viewlet.core.scalar import FLIPPED, Call, Const, Scalar, Var
@@ -103,9 +104,8 @@ def _key_orders(query: Query, keys: tuple[Var, ...]) -> Iterator[tuple[Var, ...]
         signatures: dict[str, list[str]] = {name: [] for name in names}
         for term in query:
             local = _refine(term, colours)
-            for factor in term.factors:
-                for name in {var.name for var in factor_variables(factor)} & names:
-                    signatures[name].append(_factor_text(factor, _colouring(local, name)))
+            for name, found in _signatures(term, names, local).items():
+                signatures[name].append(found)
         colours = _ranked({name: repr(sorted(found)) for name, found in signatures.items()}, "k")
     ordered = sorted(keys, key=lambda key: colours[key.name])
     groups = [list(group) for _, group in groupby(ordered, key=lambda key: colours[key.name])]
@@ -120,7 +120,7 @@ def _query_text(query: Query, names: Mapping[str, str]) -> str:
 def _term_text(term: Term, names: Mapping[str, str]) -> str:
     """The least text over the orders of factors that look alike."""
     colours = _refine(term, names)
-    colouring = _colouring(colours, None)
+    colouring = _colouring(colours)
     looks = {id(factor): (_rank(factor), _factor_text(factor, colouring)) for factor in term.factors}
     ordered = sorted(term.factors, key=lambda factor: looks[id(factor)])
     groups = [list(group) for _, group in groupby(ordered, key=lambda factor: looks[id(factor)])]
@@ -157,21 +157,81 @@ def _numbered(factors: list[Factor], names: Mapping[str, str]) -> str:
 
 def _refine(term: Term, names: Mapping[str, str]) -> dict[str, str]:
     """Colours for the term's own variables, from the factors they occur in; given names are colours."""
-    own = {var.name for f in term.factors for var in factor_variables(f) if var.name not in names}
+    own = {name for f in term.factors for _, name in _places(f).variables if name not in names}
     colours = {**names, **dict.fromkeys(own, "?")}
+    distinct = 0
     for _ in range(ROUNDS):
-        signatures = {
-            name: repr(
-                sorted(
-                    _factor_text(factor, _colouring(colours, name))
-                    for factor in term.factors
-                    if any(var.name == name for var in factor_variables(factor))
-                )
-            )
-            for name in own
-        }
-        colours = {**names, **_ranked(signatures, "?")}
+        ranked = _ranked(_signatures(term, own, colours), "?")
+        colours = {**names, **ranked}
+        if distinct == (distinct := len(set(ranked.values()))):
+            break
     return colours
+
+
+def _signatures(term: Term, names: Set[str], colours: Mapping[str, str]) -> dict[str, str]:
+    """For each name, where it stands in which factors, and the colours of what stands beside it."""
+    found: dict[str, list[str]] = {name: [] for name in names}
+    for factor in term.factors:
+        places = _places(factor)
+        beside = sorted((place, colours.get(name, "?")) for place, name in places.variables)
+        at: dict[str, list[str]] = {}
+        for place, name in places.variables:
+            at.setdefault(name, []).append(place)
+        for name, own in at.items():
+            if name in found:
+                found[name].append(f"{places.skeleton}{sorted(own)}{beside}")
+    return {name: repr(sorted(texts)) for name, texts in found.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class _Places:
+    """A factor's text without its variables, and the place of each variable in it."""
+
+    skeleton: str
+    variables: tuple[tuple[str, str], ...]
+
+
+@lru_cache(maxsize=50_000)
+def _places(factor: Factor) -> _Places:
+    def blank(var: Var) -> str:
+        return var.name if is_parameter(var) else "?"
+
+    match factor:
+        case Rel(_, binds) | Delta(_, binds):
+            found = [(column, arg.name) for column, arg in binds if _is_own(arg)]
+        case MapRef():
+            found = [(str(i), arg.name) for i, arg in enumerate(arguments(factor)) if _is_own(arg)]
+        case Cond(scalar) | Value(scalar):
+            found = list(_scalar_places(scalar, ""))
+        case Let(var, scalar):
+            found = [(":=", var.name), *_scalar_places(scalar, "")]
+        case Lift() | Extremum() | Exists():
+            given = [] if isinstance(factor, Exists) else [(":=", factor.var.name)]
+            found = given + [(f"key{_orbit(factor, key)}", key.name) for key in factor.keys if _is_own(key)]
+    return _Places(_factor_text(factor, blank), tuple(found))
+
+
+def _is_own(argument: Var | Const) -> TypeGuard[Var]:
+    return isinstance(argument, Var) and not is_parameter(argument)
+
+
+def _scalar_places(scalar: Scalar, place: str) -> Iterator[tuple[str, str]]:
+    """The variables with the path to each: operators, and positions where their order matters."""
+    match scalar:
+        case Var():
+            if not is_parameter(scalar):
+                yield place, scalar.name
+        case Call(op, args):
+            if op in (">", ">="):
+                op, args = FLIPPED[op], args[::-1]
+            for i, arg in enumerate(args):
+                yield from _scalar_places(arg, f"{place}/{op}" if op in COMMUTATIVE else f"{place}/{op}{i}")
+
+
+def _orbit(factor: Nested, key: Var) -> int:
+    """The first position that a key takes in the canonical orders of a nested query's keys."""
+    keys = (factor.of, *factor.keys) if isinstance(factor, Extremum) else factor.keys
+    return min(order.index(key) for order in canonical_form(factor.query, keys).orders)
 
 
 def _ranked(signatures: Mapping[str, str], prefix: str) -> dict[str, str]:
@@ -179,11 +239,9 @@ def _ranked(signatures: Mapping[str, str], prefix: str) -> dict[str, str]:
     return {name: f"{prefix}{ranks[text]}" for name, text in signatures.items()}
 
 
-def _colouring(colours: Mapping[str, str], marked: str | None) -> Naming:
+def _colouring(colours: Mapping[str, str]) -> Naming:
     def name(var: Var) -> str:
-        if is_parameter(var):
-            return var.name
-        return "*" if var.name == marked else colours.get(var.name, "?")
+        return var.name if is_parameter(var) else colours.get(var.name, "?")
 
     return name
 

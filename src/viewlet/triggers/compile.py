@@ -202,7 +202,7 @@ class Compiler:
             materializer = self._materializer("", "component")
             factors = tuple(self._nested_map(f, materializer, name) for f in done.term.factors)
             outputs = tuple(substitute(scalar, done.bindings) for scalar in row)
-            settled = Settled((Term(factors),), self.registry.nullable_columns)
+            settled = Settled((Term(factors),), self.registry.columns)
             for own in settled.query((Term(factors, done.term.coefficient),)):
                 yield OutputTerm(own, tuple(settled.scalar(scalar) for scalar in outputs))
 
@@ -244,7 +244,7 @@ class Compiler:
         materializer = self._materializer(table, DEPTHS[strategy])
         query = materializer.query(target.definition, target.keys, frozenset())
         query = isolate_sums(query, target.keys, self.names, self.registry)
-        settled = Settled(query, self.registry.nullable_columns)
+        settled = Settled(query, self.registry.columns)
         keys = tuple(settled.variable(key) for key in target.keys)
         return Statement(target.name, keys, ":=", settled.query(query))
 
@@ -264,7 +264,7 @@ class Compiler:
             query = materializer.query(tuple(terms), needed, frozenset())
             query = isolate_sums(query, needed, self.names, self.registry)
             if query:
-                settled = Settled(query, self.registry.nullable_columns, event.parameters)
+                settled = Settled(query, self.registry.columns, event.parameters)
                 own = tuple(settled.variable(k) if isinstance(k, Var) else k for k in keys)
                 statements.append(Statement(target.name, own, "+=", settled.query(query)))
         return tuple(statements)

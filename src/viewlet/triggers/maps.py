@@ -13,7 +13,7 @@ from viewlet.core.scalar import Call, Var
 from viewlet.core.types import BIGINT, DOUBLE, Type, wide
 from viewlet.sql.catalog import Catalog
 from viewlet.triggers.program import MapDefinition
-from viewlet.triggers.settle import Settled
+from viewlet.triggers.settle import Held, Settled
 
 
 @dataclass(slots=True)
@@ -44,7 +44,7 @@ class MapRegistry:
         name = self._by_text.get(text)
         if name is None:
             name = self._by_text[text] = self.names.fresh(stem or "_".join(tables_in_order(query)))
-            settled = Settled(query, self.nullable_columns)
+            settled = Settled(query, self.columns)
             own_keys = tuple(settled.variable(key) for key in form.keys)
             definition = MapDefinition(name, own_keys, settled.query(query), value_type(query))
             self.maps[name] = definition
@@ -56,11 +56,11 @@ class MapRegistry:
         seen = sorted((table, self.epochs[table]) for table in tables(query) if table in self.epochs)
         return "".join(f" since {table} {epoch}" for table, epoch in seen)
 
-    def nullable_columns(self, atom: Rel | Delta | MapRef) -> list[bool]:
-        """Whether each argument of an atom may be NULL in the table or map."""
+    def columns(self, atom: Rel | Delta | MapRef) -> list[Held]:
+        """What the table or map of an atom holds in the place of each of its arguments."""
         if isinstance(atom, MapRef):
-            return [key.nullable for key in self.maps[atom.name].keys]
-        columns = {column.name: column.nullable for column in self.catalog[atom.table].columns}
+            return [(key.type, key.nullable) for key in self.maps[atom.name].keys]
+        columns = {column.name: (column.type, column.nullable) for column in self.catalog[atom.table].columns}
         return [columns[column] for column, _ in atom.binds]
 
     def take_pending(self) -> list[MapDefinition]:

@@ -1,9 +1,10 @@
-"""Which variables may be NULL where they are bound.
+"""What variables hold: the type and nullability of what binds them.
 
 While a query is one product, a condition in it can promise that a variable is not NULL, and the earlier
 stages make use of that. Materialization tears products apart: a map over one table holds rows that a
 condition elsewhere would have dropped. So before anything is stored or run, every variable gets the
-nullability of what binds it: the columns of tables, the keys of maps, the scalars of lets.
+nullability of what binds it: the columns of tables, the keys of maps, the scalars of lets. The type is that of
+the first binder: a variable that joins an INT with a BIGINT column has had the type of either on its way here.
 """
 
 from __future__ import annotations
@@ -26,24 +27,28 @@ from viewlet.calculus.nodes import (
 )
 from viewlet.calculus.substitute import substitute_factor
 from viewlet.core.scalar import Call, Const, Scalar, Var, nullable, substitute
+from viewlet.core.types import Type
 
-ColumnFlags = Callable[[Rel | Delta | MapRef], Iterable[bool]]
-"""For an atom, whether each of its arguments may be NULL in what is stored there."""
+Held = tuple[Type, bool]
+"""The type of what is stored somewhere, and whether it may be NULL."""
+
+Columns = Callable[[Rel | Delta | MapRef], Iterable[Held]]
+"""For an atom, what is stored in the place of each of its arguments."""
 
 
 class Settled:
-    """The nullability of every variable of one query, by what binds it."""
+    """The type and nullability of every variable of one query, by what binds it."""
 
-    def __init__(self, query: Query, flags: ColumnFlags, parameters: Iterable[Var] = ()) -> None:
+    def __init__(self, query: Query, columns: Columns, parameters: Iterable[Var] = ()) -> None:
         self._known: dict[str, Var] = {var.name: var for var in parameters}
         for _ in range(3):  # lets of lets: each round settles one more level
-            for var, may_be_null in list(_binders(query, flags, self)):
-                self._note(var, may_be_null)
+            for var, held in list(_binders(query, columns, self)):
+                self._note(var.name, *held)
 
-    def _note(self, var: Var, may_be_null: bool) -> None:
-        old = self._known.get(var.name)
-        if not var.name.startswith("@"):
-            self._known[var.name] = Var(var.name, var.type, may_be_null or (old is not None and old.nullable))
+    def _note(self, name: str, kind: Type, may_be_null: bool) -> None:
+        if not name.startswith("@"):
+            old = self._known.get(name, Var(name, kind, False))
+            self._known[name] = Var(name, old.type, may_be_null or old.nullable)
 
     def scalar(self, scalar: Scalar) -> Scalar:
         """The scalar over settled variables."""
@@ -79,39 +84,39 @@ class Settled:
         return tuple(self.variable(key) for key in keys)
 
 
-def _binders(query: Query, flags: ColumnFlags, settled: Settled) -> Iterator[tuple[Var, bool]]:
-    """Every variable with whether what binds it may be NULL; a variable with several binders comes often."""
+def _binders(query: Query, columns: Columns, settled: Settled) -> Iterator[tuple[Var, Held]]:
+    """Every variable with what its binder holds; a variable with several binders comes often."""
     for term in query:
         for factor in term.factors:
             match factor:
                 case Rel(_, binds) | Delta(_, binds):
-                    yield from _arguments((argument for _, argument in binds), flags(factor))
+                    yield from _arguments((argument for _, argument in binds), columns(factor))
                 case MapRef(_, keys):
-                    yield from _arguments(keys, flags(factor))
+                    yield from _arguments(keys, columns(factor))
                 case Let(var, scalar):
-                    yield var, nullable(settled.scalar(scalar))
+                    yield var, (var.type, nullable(settled.scalar(scalar)))
                 case Cond(Call("==", (left, right))):
                     yield from _equated(left, right, settled)
                 case Lift(var, _, inner):
-                    yield var, False
-                    yield from _binders(inner, flags, settled)
+                    yield var, (var.type, False)
+                    yield from _binders(inner, columns, settled)
                 case Extremum(var, query=inner):
-                    yield var, True
-                    yield from _binders(inner, flags, settled)
+                    yield var, (var.type, True)
+                    yield from _binders(inner, columns, settled)
                 case Exists(query=inner):
-                    yield from _binders(inner, flags, settled)
+                    yield from _binders(inner, columns, settled)
                 case Cond() | Value():
                     pass
 
 
-def _arguments(arguments: Iterable[Var | Const], flags: Iterable[bool]) -> Iterator[tuple[Var, bool]]:
-    for argument, may_be_null in zip(arguments, flags, strict=True):
+def _arguments(arguments: Iterable[Var | Const], held: Iterable[Held]) -> Iterator[tuple[Var, Held]]:
+    for argument, column in zip(arguments, held, strict=True):
         if isinstance(argument, Var):
-            yield argument, may_be_null
+            yield argument, column
 
 
-def _equated(left: Scalar, right: Scalar, settled: Settled) -> Iterator[tuple[Var, bool]]:
+def _equated(left: Scalar, right: Scalar, settled: Settled) -> Iterator[tuple[Var, Held]]:
     """``{x == e}`` binds x where nothing else does."""
     for x, e in ((left, right), (right, left)):
         if isinstance(x, Var):
-            yield x, nullable(settled.scalar(e))
+            yield x, (x.type, nullable(settled.scalar(e)))
