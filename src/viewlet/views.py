@@ -8,14 +8,14 @@ one refuses, or if the batch cannot be written down, those before are led back b
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import TypeAlias, get_args
 
-from viewlet.backends import Backend, engine_for, obstacles
-from viewlet.backends.base import Bag, Change, Engine, Granularity, MapStats, Row, Strategy
+from viewlet.backends import Backend, ChecksRows, engine_for, obstacles
+from viewlet.backends.base import Bag, Change, Engine, Granularity, MapStats, Row, Strategy, negated
 from viewlet.errors import CompileError
 from viewlet.plan.evaluate import consolidate
 from viewlet.plan.nodes import Query
@@ -57,6 +57,7 @@ class Views(Mapping[str, MaintainedView]):
         self._strategy = strategy
         self._engines: dict[Strategy, Engine] = {strategy: self._make(strategy)}
         self._views: dict[str, MaintainedView] = {}
+        self._readers: dict[str, dict[str, MaintainedView]] = {}
         self.seconds = 0.0
 
     def __getitem__(self, name: str) -> MaintainedView:
@@ -70,7 +71,25 @@ class Views(Mapping[str, MaintainedView]):
 
     def readers(self, name: str) -> list[str]:
         """The views that read a table or view."""
-        return [view.name for view in self._views.values() if name in view.reads]
+        return list(self._readers.get(name, ()))
+
+    def reading(self, name: str) -> Collection[MaintainedView]:
+        """The views that read a table or view, in the order of their creation."""
+        return self._readers.get(name, {}).values()
+
+    def affected(self, tables: Iterable[str]) -> list[MaintainedView]:
+        """The views that read some tables, themselves or through other views, in the order of creation.
+
+        A view is created after all that it reads, so one pass in that order finds them.
+        """
+        changed = set(tables)
+        found = {view.name: view for table in changed for view in self.reading(table)}
+        if len(changed) == 1 and self._readers.keys().isdisjoint(found):
+            return list(found.values())
+        for view in self._views.values():
+            if not changed.isdisjoint(view.reads):
+                changed.add(view.name)
+        return [view for view in self._views.values() if view.name in changed]
 
     def create(
         self, statement: CreateView, query: Query, catalog: Catalog, contents: Mapping[str, Bag], birth: int
@@ -96,7 +115,10 @@ class Views(Mapping[str, MaintainedView]):
         except BaseException:
             engine.drop(statement.name)
             raise
-        self._views[statement.name] = MaintainedView(statement, query, engine, tables_of(query.plan), birth)
+        view = MaintainedView(statement, query, engine, tables_of(query.plan), birth)
+        self._views[view.name] = view
+        for table in view.reads:
+            self._readers.setdefault(table, {})[view.name] = view
 
     def _engine(self, statement: CreateView) -> Engine:
         strategy: Strategy = "reevaluate" if statement.refresh is Refresh.FULL else self._strategy
@@ -140,6 +162,10 @@ class Views(Mapping[str, MaintainedView]):
     def drop(self, name: str) -> MaintainedView:
         """Stop keeping a view."""
         view = self._views.pop(name)
+        for table in view.reads:
+            del self._readers[table][name]
+            if not self._readers[table]:
+                del self._readers[table]
         view.engine.drop(name)
         return view
 
@@ -173,23 +199,26 @@ class Views(Mapping[str, MaintainedView]):
     def maintain(
         self, changes: Mapping[str, Sequence[Change]], trigger: Granularity, watched: frozenset[str]
     ) -> Iterator[dict[str, Bag]]:
-        """Run changes of tables through the engines; gives the own changes of watched views.
+        """Run changes of tables through the engines as one step; gives the own changes of watched views.
 
         All or nothing: if the body of the ``with`` raises, the engines are led back too.
         """
-        run = _Run(self._views, trigger, watched | {name for name in self._views if self.readers(name)})
+        run = _Run(self, trigger, changes, watched)
         began = time.perf_counter()
         try:
             for table, part in changes.items():
                 run.propagate(table, part)
-            for name in self._views:
-                run.propagate(name, [Change(row, weight) for row, weight in run.effect(name).items()])
+            for view in run.affected:
+                if self.readers(view.name):
+                    run.propagate(view.name, list(map(Change, *_columns(run.effect(view.name)))))
+            run.check()
+            effects = {view.name: run.effect(view.name) for view in run.affected if view.name in watched}
             self.seconds += time.perf_counter() - began
-            yield {name: run.effect(name) for name in watched}
+            yield effects
         except BaseException:
             run.undo()
             raise
-        for view in run.refreshed.values():
+        for view in run.affected:
             view.refreshes += 1
 
 
@@ -197,34 +226,53 @@ class _Run:
     """One batch on its way through the engines."""
 
     def __init__(
-        self, views: Mapping[str, MaintainedView], trigger: Granularity, watched: frozenset[str]
+        self,
+        views: Views,
+        trigger: Granularity,
+        changes: Mapping[str, Sequence[Change]],
+        watched: frozenset[str],
     ) -> None:
-        self._views, self._trigger, self._watched = views, trigger, watched
-        self._effects: dict[str, list[tuple[Row, int]]] = {}
+        self._views, self._trigger = views, trigger
+        self.affected = views.affected(name for name, part in changes.items() if part)
+        self._before = {
+            view.name: views.output(view.name)
+            for view in self.affected
+            if view.name in watched or views.readers(view.name)
+        }
         self._done: list[tuple[Engine, str, Sequence[Change]]] = []
-        self.refreshed: dict[str, MaintainedView] = {}
 
     def effect(self, view: str) -> Bag:
         """What the batch has changed in a watched view so far."""
-        return consolidate(self._effects.get(view, ()))
+        before = self._before[view]
+        return consolidate([*self._views.output(view).items(), *((row, -n) for row, n in before.items())])
 
     def propagate(self, name: str, changes: Sequence[Change]) -> None:
         """Give the changes of one table or view to every engine with a view that reads it."""
         if not changes:
             return
-        readers = {view.name: view for view in self._views.values() if name in view.reads}
-        self.refreshed.update(readers)
-        for engine in {id(view.engine): view.engine for view in readers.values()}.values():
-            watched = frozenset(v.name for v in readers.values() if v.engine is engine) & self._watched
-            effects = engine.apply(name, changes, self._trigger, watched)
+        for engine in _engines(self._views.reading(name)):
+            engine.apply(name, changes, self._trigger, frozenset())
             self._done.append((engine, name, changes))
-            for view, effect in effects.items():
-                self._effects.setdefault(view, []).extend(effect.items())
+
+    def check(self) -> None:
+        """Refuse a batch after which a row could not be read: also where nobody looks yet."""
+        for engine in _engines(self.affected):
+            if isinstance(engine, ChecksRows):
+                engine.check([view.name for view in self.affected if view.engine is engine])
 
     def undo(self) -> None:
         """Lead the engines back, the last step first."""
         for engine, name, changes in reversed(self._done):
-            engine.apply(name, [Change(c.row, -c.weight) for c in changes], "batch", frozenset())
+            engine.apply(name, negated(changes), "batch", frozenset())
+
+
+def _engines(views: Iterable[MaintainedView]) -> list[Engine]:
+    """The engines of some views, each once."""
+    return list({id(view.engine): view.engine for view in views}.values())
+
+
+def _columns(bag: Bag) -> tuple[Iterable[Row], Iterable[int]]:
+    return bag.keys(), bag.values()
 
 
 def _require_incremental(engine: Engine, name: str) -> None:

@@ -7,9 +7,13 @@ applies whole or was refused whole.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol, TypeAlias
+from typing import Literal, Protocol, TypeAlias, overload
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
 
 from viewlet.core.types import Value
 from viewlet.plan.nodes import Query
@@ -27,6 +31,71 @@ class Change:
 
     row: Row
     weight: int
+
+
+class ArrowChanges(Sequence[Change]):
+    """Changes of one table as an Arrow record batch: all columns in order, each of its declared type.
+
+    ``weights`` has a number per row, or is ``None`` where every row is inserted once. The rows as tuples of
+    physical values are made by ``read``, once, if anybody asks for them.
+    """
+
+    def __init__(
+        self,
+        batch: pa.RecordBatch,
+        weights: NDArray[np.int64] | None,
+        read: Callable[[pa.RecordBatch], Iterable[Row]],
+    ) -> None:
+        self.batch = batch
+        self.weights = weights
+        self._read = read
+        self._rows: list[Change] | None = None
+
+    @overload
+    def __getitem__(self, index: int) -> Change: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Change]: ...
+    def __getitem__(self, index: int | slice) -> Change | list[Change]:
+        return self.rows()[index]
+
+    def __len__(self) -> int:
+        return int(self.batch.num_rows)
+
+    def __iter__(self) -> Iterator[Change]:
+        return iter(self.rows())
+
+    def rows(self) -> list[Change]:
+        """The changes row by row."""
+        if self._rows is None:
+            weights = [1] * len(self) if self.weights is None else self.weights.tolist()
+            self._rows = list(map(Change, self._read(self.batch), weights))
+        return self._rows
+
+    @property
+    def inserts(self) -> bool:
+        """Does every row come, and none go?"""
+        return self.weights is None or not len(self) or bool(self.weights.min() > 0)
+
+    @property
+    def total(self) -> int:
+        """The sum of all weights."""
+        return len(self) if self.weights is None else int(self.weights.sum())
+
+    def negated(self) -> ArrowChanges:
+        """The opposite changes."""
+        ones = np.ones(len(self), np.int64)
+        return ArrowChanges(self.batch, -(ones if self.weights is None else self.weights), self._read)
+
+
+def negated(changes: Sequence[Change]) -> Sequence[Change]:
+    """The opposite changes, in the same form.
+
+    >>> negated([Change((1,), 2)])
+    [Change(row=(1,), weight=-2)]
+    """
+    if isinstance(changes, ArrowChanges):
+        return changes.negated()
+    return [Change(change.row, -change.weight) for change in changes]
 
 
 @dataclass(frozen=True, slots=True)

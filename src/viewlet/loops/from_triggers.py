@@ -11,6 +11,7 @@ from viewlet.core.scalar import Call, Const, Scalar, Var, call, substitute
 from viewlet.core.types import BIGINT
 from viewlet.loops.access import choose_access
 from viewlet.loops.builder import BlockBuilder, Variables
+from viewlet.loops.guards import guard_sums
 from viewlet.loops.lower import Env, Lowering, named
 from viewlet.loops.nodes import (
     Add,
@@ -69,7 +70,7 @@ def _lower(program: Program, storage: Storage, batches: Batches) -> LoopProgram:
     views = {name: _view(view, storage) for name, view in program.views.items()}
     draft = LoopProgram(storage.records, storage.layout.places, tables, views)
     records = choose_access(storage.records, blocks(draft))
-    return LoopProgram(records, storage.layout.places, tables, views)
+    return guard_sums(LoopProgram(records, storage.layout.places, tables, views))
 
 
 def _table(program: Program, storage: Storage, table: Table, batches: Batches) -> TableLoops:
@@ -185,7 +186,8 @@ def _recompute(lowering: Lowering, group: list[Statement], block: BlockBuilder, 
     typed = tuple((f.name, f.type) for f in record.fields if f.name in fields)
     keys = tuple(Var(key.name, key.type, key.nullable) for key in record.keys)
     name = storage.temporary((record.name, body), keys, typed)
-    return (Gather(name, named(body, name)), Assign(record.name, tuple(n for n, _ in typed), name))
+    assign = Assign(record.name, tuple(n for n, _ in typed), name)
+    return (*block.freeze(), Gather(name, named(body, name)), assign)
 
 
 def _view(view: View, storage: Storage) -> ViewLoops:

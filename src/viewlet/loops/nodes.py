@@ -33,15 +33,20 @@ from viewlet.sql.catalog import Table
 from viewlet.triggers.records import Place
 
 Role: TypeAlias = Literal["map", "change", "temporary"]
+Check: TypeAlias = Literal["never", "guarded", "always"]
 
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A number in every entry of a record; ``map`` names the map whose value it is, if it is one's."""
+    """A number in every entry of a record; ``map`` names the map whose value it is, if it is one's.
+
+    ``guard`` is the number of digits beyond which a trigger flags it, since a view may then fail to be read.
+    """
 
     name: str
     type: Type
     map: str | None = None
+    guard: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,11 +228,12 @@ class TableLoops:
 
 @dataclass(frozen=True, slots=True)
 class ViewLoops:
-    """How the rows of a view are read."""
+    """How the rows of a view are read, and when a batch must be followed by a check that they can be."""
 
     name: str
     columns: tuple[tuple[str, Type], ...]
     body: Block
+    check: Check = "always"
 
 
 @dataclass(frozen=True, slots=True)

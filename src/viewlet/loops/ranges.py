@@ -118,10 +118,22 @@ def can_fail(scalar: Scalar) -> bool:
             return not all(isinstance(arg, Const) for arg in args[1:])
         case Call("cast", (arg,)):
             return _cast_can_fail(arg, scalar.type)
-        case Call("avg" | "/", (_, divisor)) if scalar.type.is_exact and divisor.type.is_exact:
+        case Call("avg", (total, _)):
+            return not _quotient_fits(total, scalar.type)
+        case Call("/", (total, Const(int() | float() as divisor))) if divisor and scalar.type.is_floating:
+            return total.type.is_floating
+        case Call("/", (_, divisor)) if scalar.type.is_exact and divisor.type.is_exact:
             return True
         case Call(op):
             return op not in _TOTAL
+
+
+def _quotient_fits(total: Scalar, result: Type) -> bool:
+    """Is a total over a whole number other than 0 always in range? A finite DOUBLE stays one."""
+    if not result.is_exact:
+        return True
+    limits = rescaled(interval(total), total.type.scale, result.scale)
+    return within((min(limits[0], -limits[1]), max(limits[1], -limits[0])), result_interval(result))
 
 
 def _cast_can_fail(arg: Scalar, target: Type) -> bool:

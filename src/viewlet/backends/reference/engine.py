@@ -6,9 +6,10 @@ matters here. Recomputations follow on the new state. Writes are journalled, so 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from viewlet.backends.base import Bag, Change, Granularity, MapStats, Row, Strategy
+from viewlet.backends.reference.check import TouchedKeys, compile_check
 from viewlet.backends.reference.maps import ReferenceMap
 from viewlet.calculus.evaluate import Compiler as QueryCompiler
 from viewlet.calculus.evaluate import Env, Key, Number, Tables, evaluate_query
@@ -16,6 +17,7 @@ from viewlet.calculus.events import WEIGHT, TupleEvent
 from viewlet.calculus.nodes import Delta, MapRef, Rel
 from viewlet.calculus.search import PrefixSums
 from viewlet.core.types import Value
+from viewlet.errors import ValueRangeError
 from viewlet.plan.evaluate import consolidate, cut
 from viewlet.plan.nodes import Query
 from viewlet.sql.catalog import Catalog
@@ -36,6 +38,8 @@ class ReferenceEngine:
         self._batch = Tables({}, {})
         self._runners: dict[tuple[str, str], TriggerRunner] = {}
         self._outputs: dict[str, Callable[[], Bag]] = {}
+        self._checks: dict[str, Callable[[TouchedKeys], None]] = {}
+        self._touched: dict[int, set[Key]] = {}
 
     @property
     def program(self) -> Program:
@@ -67,7 +71,7 @@ class ReferenceEngine:
 
     def drop(self, name: str) -> None:
         """Forget a view, and the maps that only it needed."""
-        del self._queries[name], self._outputs[name]
+        del self._queries[name], self._outputs[name], self._checks[name]
         for gone in self._compiler.drop(name):
             del self._maps[gone]
         self._link()
@@ -89,7 +93,19 @@ class ReferenceEngine:
             for target, key, change in reversed(journal):
                 target.add(key, -change)
             raise
+        for target, key, _ in journal:
+            self._touched.setdefault(id(target), set()).add(key)
         return {name: difference(before[name], after[name]) for name in watched}
+
+    def check(self, names: Collection[str]) -> None:
+        """Compute the rows of views again where their maps were touched since the last check."""
+        touched, self._touched = self._touched, {}
+        keys = {name: touched[id(m)] for name, m in self._maps.items() if id(m) in touched}
+        for name in names:
+            try:
+                self._checks[name](keys)
+            except ValueRangeError as reason:
+                raise ValueRangeError(f"view {name!r}: {reason}") from None
 
     def output(self, name: str) -> Bag:
         """Read a view's rows from its maps."""
@@ -171,6 +187,7 @@ class ReferenceEngine:
         self._outputs = {
             name: self._output(view, self._queries[name]) for name, view in program.views.items()
         }
+        self._checks = {name: compile_check(view, self) for name, view in program.views.items()}
 
     def _output(self, view: View, query: Query) -> Callable[[], Bag]:
         pairs: list[tuple[Row, int]] = []
