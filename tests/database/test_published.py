@@ -110,20 +110,25 @@ def test_an_unread_view_of_a_view_refuses_too(backend: str) -> None:
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_averages_and_doubles(backend: str) -> None:
+def test_sums_of_decimals(backend: str) -> None:
     db = viewlet.connect(backend=backend)
-    db.execute("CREATE STREAM r (g BIGINT, d DECIMAL(20, 0), f DOUBLE)")
+    db.execute("CREATE STREAM r (g BIGINT, d DECIMAL(20, 0))")
     db.execute("CREATE MATERIALIZED VIEW decimals AS SELECT g, sum(d) AS s FROM r GROUP BY g")
-    db.execute("CREATE MATERIALIZED VIEW doubles AS SELECT g, sum(f) AS s, avg(f) AS a FROM r GROUP BY g")
-    many = [{"g": 1, "d": Decimal("9" * 20), "f": 0.0, "_weight": (1 << 31) - 1}]
+    many = [{"g": 1, "d": Decimal("9" * 20), "_weight": (1 << 31) - 1}]
     for _ in range(4):
         db.apply({"r": many})
     total = db.view("decimals").rows()
     assert total == [(1, Decimal(4 * ((1 << 31) - 1) * (10**20 - 1)))]
     with pytest.raises(ValueRangeError, match="view 'decimals'"):
         db.apply({"r": many})
-    db.insert("r", [(1, Decimal(0), 1e308)])
-    with pytest.raises(ValueRangeError, match="view 'doubles'"):
-        db.insert("r", [(1, Decimal(0), 1e308)])
     assert db.view("decimals").rows() == total
-    assert db.view("doubles").rows()[0][1] == 1e308
+
+
+def test_sums_of_doubles() -> None:
+    db = viewlet.connect(backend="reference")
+    db.execute("CREATE TABLE r (g BIGINT, f DOUBLE)")
+    db.execute("CREATE MATERIALIZED VIEW doubles AS SELECT g, sum(f) AS s, avg(f) AS a FROM r GROUP BY g")
+    db.insert("r", [(1, 1e308)])
+    with pytest.raises(ValueRangeError, match="view 'doubles'"):
+        db.insert("r", [(1, 1e308)])
+    assert db.view("doubles").rows() == [(1, 1e308, 1e308)]

@@ -104,7 +104,7 @@ class ReferenceEngine:
         for name in names:
             try:
                 self._checks[name](keys)
-            except ValueRangeError as reason:
+            except (ValueRangeError, OverflowError) as reason:
                 raise ValueRangeError(f"view {name!r}: {reason}") from None
 
     def output(self, name: str) -> Bag:
