@@ -13,7 +13,8 @@ from sqlglot.errors import SqlglotError
 
 from viewlet.errors import BackendError, SqlError
 
-_SEALED = {"enable_external_access": "false", "autoload_known_extensions": "false"}
+SEALED = {"enable_external_access": "false", "autoload_known_extensions": "false"}
+"""How DuckDB is started: without access to anything outside of it."""
 
 
 def run(query: exp.Query, dialect: str, relation: Callable[[str], pa.Table]) -> pa.Table:
@@ -26,7 +27,7 @@ def run(query: exp.Query, dialect: str, relation: Callable[[str], pa.Table]) -> 
         text = query.sql("duckdb")
     except SqlglotError as reason:
         raise SqlError(f"the query cannot be written in DuckDB's SQL: {reason}") from None
-    with duckdb.connect(config=_SEALED) as connection:
+    with duckdb.connect(config=SEALED) as connection:
         for name in named_relations(query):
             connection.register(name, relation(name))
         try:

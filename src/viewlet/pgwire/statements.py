@@ -1,0 +1,353 @@
+"""What clients may ask for: reads, subscriptions, and the small talk of sessions; the rest is refused."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+import sqlglot
+from sqlglot import exp
+from sqlglot.errors import TokenError
+from sqlglot.tokenizer_core import Token, TokenType
+
+from viewlet.errors import SqlError, UnsupportedError
+from viewlet.pgwire.errors import WireError
+from viewlet.sql.parse import parse_query
+
+DIALECT = "postgres"
+
+TransactionWord: TypeAlias = Literal["BEGIN", "COMMIT", "ROLLBACK", "SAVEPOINT", "RELEASE", "ROLLBACK TO"]
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """A query over tables, views and the system catalog."""
+
+    query: exp.Query
+
+
+@dataclass(frozen=True, slots=True)
+class Subscribe:
+    """The changes of a view from now on; with ``snapshot`` its present rows come first."""
+
+    view: str
+    snapshot: bool
+    weights: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """The rows of a read or subscription as lines of text, which clients show as they come."""
+
+    source: Read | Subscribe
+
+
+@dataclass(frozen=True, slots=True)
+class Explain:
+    """How a view is kept, by its name; or how a query would be."""
+
+    target: str | exp.Query
+
+
+@dataclass(frozen=True, slots=True)
+class Transaction:
+    """Transactions change nothing here, but clients want them answered."""
+
+    word: TransactionWord
+
+
+@dataclass(frozen=True, slots=True)
+class SetParameter:
+    """Give a parameter of the session a value; ``None`` is its default."""
+
+    name: str
+    value: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Show:
+    """The value of a parameter of the session."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Declare:
+    """A portal by SQL: rows of a query, fetched by name."""
+
+    name: str
+    query: exp.Query
+
+
+@dataclass(frozen=True, slots=True)
+class Fetch:
+    """The next rows of a portal; ``count`` of zero is all."""
+
+    name: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class CloseCursor:
+    """Forget a portal, or all of them."""
+
+    name: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Deallocate:
+    """Forget a prepared statement, or all of them."""
+
+    name: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Discard:
+    """Forget everything about the session."""
+
+
+Statement: TypeAlias = (
+    Read
+    | Subscribe
+    | Copy
+    | Explain
+    | Transaction
+    | SetParameter
+    | Show
+    | Declare
+    | Fetch
+    | CloseCursor
+    | Deallocate
+    | Discard
+)
+
+_READS = ("SELECT", "WITH", "VALUES", "(", "TABLE")
+_WRITES = (
+    *("INSERT", "UPDATE", "DELETE", "MERGE", "CREATE", "ALTER", "DROP", "TRUNCATE", "GRANT", "REVOKE"),
+    *("COMMENT", "REFRESH", "VACUUM", "ANALYZE", "LOCK", "REINDEX", "CLUSTER", "CALL", "DO"),
+)
+_TRANSACTIONS: dict[str, TransactionWord] = {
+    "BEGIN": "BEGIN",
+    "START": "BEGIN",
+    "COMMIT": "COMMIT",
+    "END": "COMMIT",
+    "ROLLBACK": "ROLLBACK",
+    "ABORT": "ROLLBACK",
+    "SAVEPOINT": "SAVEPOINT",
+    "RELEASE": "RELEASE",
+}
+
+
+def statement_of(text: str) -> Statement | None:
+    """The statement of a text, ``None`` if it is empty.
+
+    >>> statement_of("SUBSCRIBE TO totals WITH (SNAPSHOT)")
+    Subscribe(view='totals', snapshot=True, weights=False)
+    >>> statement_of("set time zone 'UTC'"), statement_of(" -- nothing")
+    (SetParameter(name='timezone', value='UTC'), None)
+    """
+    reader = _Reader(text)
+    if not reader.tokens:
+        return None
+    try:
+        return reader.statement()
+    except RecursionError:
+        raise WireError("54001", "the statement is nested too deeply") from None
+
+
+class _Reader:
+    """A statement, read word by word."""
+
+    def __init__(self, text: str) -> None:
+        self._text, self._at = text, 0
+        try:
+            tokens = sqlglot.tokenize(text, read=DIALECT)
+        except TokenError as reason:
+            raise SqlError(f"the text cannot be read: {reason}") from None
+        while tokens and tokens[-1].token_type is TokenType.SEMICOLON:
+            tokens.pop()
+        self.tokens: list[Token] = tokens
+
+    def statement(self) -> Statement:
+        word = self._peek()
+        if word in _READS:
+            return Read(self._query())
+        if word in _WRITES:
+            raise WireError(
+                "25006",
+                f"{word} is refused: this connection reads, changes are made where the views are kept",
+            )
+        self._next()
+        match word:
+            case "SUBSCRIBE":
+                return self._subscribe()
+            case "COPY":
+                return self._copy()
+            case "EXPLAIN":
+                return self._explain()
+            case "SET":
+                return self._set()
+            case "RESET":
+                return SetParameter(self._name(), None)
+            case "SHOW":
+                return Show(self._parameter())
+            case "DECLARE":
+                return self._declare()
+            case "FETCH":
+                return self._fetch()
+            case "CLOSE":
+                name = self._name()
+                return CloseCursor(None if name == "all" else name)
+            case "DEALLOCATE":
+                self._accept("PREPARE")
+                name = self._name()
+                return Deallocate(None if name == "all" else name)
+            case "DISCARD":
+                return Discard()
+            case "ROLLBACK" if self._peek() == "TO" or (
+                self._accept("WORK", "TRANSACTION") and self._peek() == "TO"
+            ):
+                return Transaction("ROLLBACK TO")
+            case _ if word in _TRANSACTIONS:
+                return Transaction(_TRANSACTIONS[word])
+            case _:
+                known = "SELECT, SUBSCRIBE, COPY (...) TO STDOUT, EXPLAIN, SHOW and SET"
+                raise SqlError(f"{word} begins no statement that is known here; there are {known}")
+
+    def _peek(self, ahead: int = 0) -> str:
+        place = self._at + ahead
+        return self.tokens[place].text.upper() if place < len(self.tokens) else ""
+
+    def _next(self) -> Token:
+        if self._at >= len(self.tokens):
+            raise SqlError("the statement ends too early")
+        self._at += 1
+        return self.tokens[self._at - 1]
+
+    def _accept(self, *words: str) -> bool:
+        if self._peek() in words:
+            self._at += 1
+            return True
+        return False
+
+    def _expect(self, word: str) -> None:
+        if not self._accept(word):
+            raise SqlError(f"expected {word}, found {self._peek() or 'the end of the statement'}")
+
+    def _end(self) -> None:
+        if self._at < len(self.tokens):
+            raise SqlError(f"the statement should end before {self.tokens[self._at].text!r}")
+
+    def _name(self) -> str:
+        token = self._next()
+        quoted = self._text[token.start] == '"'
+        return token.text if quoted else token.text.lower()
+
+    def _relation(self) -> str:
+        name = self._name()
+        while self._accept("."):
+            name = self._name()
+        return name
+
+    def _query(self) -> exp.Query:
+        """The query that the rest of the statement is."""
+        first, last = self.tokens[self._at], self.tokens[-1]
+        self._at = len(self.tokens)
+        return parse_query(self._text[first.start : last.end + 1], DIALECT)
+
+    def _subscribe(self) -> Subscribe:
+        self._accept("TO")
+        view = self._relation()
+        options: set[str] = set()
+        if self._accept("WITH"):
+            self._expect("(")
+            while not self._accept(")"):
+                option = self._name()
+                if option not in ("snapshot", "weights"):
+                    raise SqlError(f"SUBSCRIBE has the options SNAPSHOT and WEIGHTS, not {option!r}")
+                options.add(option)
+                self._accept(",")
+        self._end()
+        return Subscribe(view, "snapshot" in options, "weights" in options)
+
+    def _copy(self) -> Copy:
+        """``COPY (query) TO STDOUT`` or ``COPY name TO STDOUT``; text is the only format."""
+        words = [token.text.upper() for token in self.tokens]
+        if words[-2:] != ["TO", "STDOUT"]:
+            raise UnsupportedError("COPY is known as COPY (query) TO STDOUT, without options")
+        inner, self.tokens = self.tokens[self._at : -2], self.tokens[:-2]
+        if inner and inner[0].token_type is TokenType.L_PAREN:
+            if inner[-1].token_type is not TokenType.R_PAREN or len(inner) < 3:
+                raise SqlError("COPY: the parenthesis does not close")
+            self.tokens.pop()
+            self._at += 1
+            if self._accept("SUBSCRIBE"):
+                return Copy(self._subscribe())
+            return Copy(Read(self._query()))
+        name = exp.to_identifier(self._relation(), quoted=True)
+        self._end()
+        return Copy(Read(exp.select("*").from_(exp.Table(this=name))))
+
+    def _explain(self) -> Explain:
+        if self._peek() in _READS:
+            return Explain(self._query())
+        target = self._relation()
+        self._end()
+        return Explain(target)
+
+    def _parameter(self) -> str:
+        if self._peek() == "TIME" and self._peek(1) == "ZONE":
+            self._at += 2
+            return "timezone"
+        if self._peek() == "TRANSACTION" and self._peek(1) == "ISOLATION":
+            self._at += 3
+            return "transaction_isolation"
+        name = self._name()
+        while self._accept("."):
+            name += f".{self._name()}"
+        return name
+
+    def _set(self) -> SetParameter:
+        if self._peek() in ("SESSION", "LOCAL") and self._peek(1) != "CHARACTERISTICS":
+            self._at += 1
+        if self._peek() in ("SESSION", "TRANSACTION"):
+            # Isolation levels: each read sees the last commit, whole, under any of them.
+            return SetParameter("transaction_isolation", None)
+        name = self._parameter()
+        if name not in ("timezone", "names") and not self._accept("=", "TO"):
+            raise SqlError(f"SET {name} needs = or TO")
+        if name == "names":
+            name = "client_encoding"
+        self._accept("=", "TO")
+        values = []
+        while self._at < len(self.tokens):
+            minus = "-" if self._accept("-") else ""
+            values.append(minus + self._next().text)
+            self._accept(",")
+        default = [value.upper() for value in values] == ["DEFAULT"]
+        return SetParameter(name, None if default else ", ".join(values))
+
+    def _declare(self) -> Declare:
+        name = self._name()
+        while self._accept("BINARY", "INSENSITIVE", "ASENSITIVE", "NO", "SCROLL"):
+            if self.tokens[self._at - 1].text.upper() == "BINARY":
+                raise UnsupportedError(
+                    "cursors by SQL give text; ask for binary rows by the extended protocol"
+                )
+        self._expect("CURSOR")
+        if self._accept("WITH", "WITHOUT"):
+            self._expect("HOLD")
+        self._expect("FOR")
+        return Declare(name, self._query())
+
+    def _fetch(self) -> Fetch:
+        self._accept("FORWARD", "NEXT")
+        count = 1
+        if self._accept("ALL"):
+            count = 0
+        elif self._peek().isdigit():
+            count = int(self._next().text)
+        self._accept("FROM", "IN")
+        name = self._name()
+        self._end()
+        return Fetch(name, count)

@@ -1,0 +1,221 @@
+"""Queries of PostgreSQL's clients to queries that DuckDB answers, with the same columns.
+
+A rewrite of the tree, from its leaves up: schemas and collations disappear, casts to ``regclass`` and the
+like become lookups, functions of the catalog become macros, and columns get PostgreSQL's names.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from sqlglot import exp
+from sqlglot.errors import SqlglotError
+from sqlglot.optimizer.normalize_identifiers import normalize_identifiers
+
+from viewlet.adhoc import named_relations
+from viewlet.errors import SqlError
+from viewlet.pgwire.catalog import Described, is_catalog
+from viewlet.pgwire.errors import WireError
+from viewlet.pgwire.functions import FUNCTION_NAMES, PREFIX
+from viewlet.pgwire.statements import DIALECT
+
+VERSION = "15.0"
+
+_LIST = re.compile(r"\{[\d,]*\}")
+_TEXT_TYPES = (
+    "name",
+    "char",
+    "regproc",
+    "regprocedure",
+    "regoper",
+    "regrole",
+    "regconfig",
+    "aclitem",
+    "inet",
+)
+_OPERATORS: dict[str, type[exp.Binary]] = {"~": exp.RegexpLike, "=": exp.EQ, "<>": exp.NEQ, "~~": exp.Like}
+
+
+@dataclass(frozen=True, slots=True)
+class Translated:
+    """A query for DuckDB, what it reads, and the functions that it calls."""
+
+    text: str
+    relations: tuple[str, ...]
+    catalog_relations: tuple[str, ...]
+    functions: tuple[str, ...]
+
+
+def to_duckdb(query: exp.Query, described: Described) -> Translated:
+    """Translate a query without parameters.
+
+    >>> import sqlglot
+    >>> from viewlet.sql.catalog import Catalog
+    >>> described = Described(Catalog(), {}, "ann", "viewlet", {})
+    >>> to_duckdb(sqlglot.parse_one("SELECT count(*) FROM public.Bids", read="postgres"), described).text
+    'SELECT COUNT(*) AS "count" FROM bids'
+    """
+    tree = normalize_identifiers(query.copy(), dialect=DIALECT)
+    assert isinstance(tree, exp.Query)
+    _name_columns(tree)
+    rewrite = _Rewrite(described)
+    for node in reversed(list(tree.walk())):
+        changed = rewrite.changed(node)
+        if changed is not node:
+            node.replace(changed)
+    names = named_relations(tree)
+    try:
+        text = tree.sql("duckdb")
+    except SqlglotError as reason:
+        raise SqlError(f"the query cannot be written in DuckDB's SQL: {reason}") from None
+    return Translated(
+        text,
+        tuple(name for name in names if not _in_catalog(name, described)),
+        tuple(name for name in names if _in_catalog(name, described)),
+        tuple(sorted(rewrite.functions)),
+    )
+
+
+def _in_catalog(name: str, described: Described) -> bool:
+    return name not in described.relations and is_catalog(name)
+
+
+def _name_columns(query: exp.Query) -> None:
+    """Name result columns as PostgreSQL does: by the column, the function, or not at all."""
+    select: exp.Expr = query
+    while isinstance(select, (exp.SetOperation, exp.Subquery)):
+        select = select.this
+    if isinstance(select, exp.Select):
+        for projection in select.expressions:
+            if name := _name_of(projection):
+                projection.replace(exp.alias_(projection.copy(), name, quoted=True))
+
+
+def _name_of(projection: exp.Expr) -> str | None:
+    """The name that a result column needs, ``None`` where it has one."""
+    match projection:
+        case exp.Alias() | exp.Star() | exp.Column():
+            return None
+        case exp.Cast(this=inner):
+            return inner.name if isinstance(inner, exp.Column) else (_name_of(inner) or "?column?")
+        case exp.Dot(expression=inner):
+            return _name_of(inner) if isinstance(inner, exp.Func) else inner.name
+        case exp.Case():
+            return "case"
+        case exp.Subquery(this=exp.Select(expressions=[only])):
+            return only.alias_or_name or _name_of(only)
+        case exp.Anonymous():
+            return str(projection.this).lower()
+        case exp.CurrentVersion():
+            return "version"
+        case exp.Func() if not isinstance(projection, (exp.Binary, exp.Array)):
+            return projection.sql_name().lower()
+        case _:
+            return "?column?"
+
+
+class _Rewrite:
+    """Changes single nodes whose children are changed already, and notes the functions that they call."""
+
+    def __init__(self, described: Described) -> None:
+        self._described = described
+        self.functions: set[str] = set()
+
+    def changed(self, node: exp.Expr) -> exp.Expr:
+        """What stands in place of a node, or the node itself."""
+        match node:
+            case exp.Table():
+                return _relation(node)
+            case exp.Column() if node.args.get("db"):
+                return exp.Column(this=node.this, table=node.args["table"])
+            case exp.Dot(this=exp.Identifier(this="pg_catalog" | "information_schema")):
+                return _child(node.expression)
+            case exp.Collate():
+                return _child(node.this)
+            case exp.Operator():
+                return _operation(node)
+            case exp.Cast():
+                return self._cast(node)
+            case exp.Anonymous() if str(node.this).lower() in FUNCTION_NAMES:
+                return self._call(str(node.this).lower(), node.expressions)
+            case exp.EQ(expression=exp.Literal() as text) | exp.NEQ(expression=exp.Literal() as text):
+                if text.is_string and _LIST.fullmatch(text.name):
+                    numbers = [exp.Literal.number(n) for n in text.name[1:-1].split(",") if n]
+                    text.replace(exp.Array(expressions=numbers))
+                return node
+            case _:
+                return self._session_value(node) or node
+
+    def _session_value(self, node: exp.Expr) -> exp.Expr | None:
+        match node:
+            case exp.CurrentUser() | exp.SessionUser():
+                return exp.Literal.string(self._described.user)
+            case exp.CurrentDatabase() | exp.CurrentCatalog():
+                return exp.Literal.string(self._described.database)
+            case exp.CurrentSchema():
+                return exp.Literal.string("public")
+            case exp.CurrentSchemas():
+                return exp.Array(expressions=[exp.Literal.string(n) for n in ("pg_catalog", "public")])
+            case exp.CurrentVersion():
+                return exp.Literal.string(f"PostgreSQL {VERSION} (Viewlet)")
+            case _:
+                return None
+
+    def _call(self, name: str, arguments: list[exp.Expr]) -> exp.Expr:
+        self.functions.add(name)
+        return exp.Anonymous(this=PREFIX + name, expressions=[a.copy() for a in arguments])
+
+    def _cast(self, node: exp.Cast) -> exp.Expr:
+        """``'name'::regclass`` is an OID, and an OID ``::regclass`` is shown as a name."""
+        to = node.to
+        name = (
+            str(to.args.get("kind") or getattr(to.this, "value", to.this))
+            .lower()
+            .rpartition(".")[2]
+            .strip('"')
+        )
+        if name in ("regclass", "regtype"):
+            by_name = isinstance(node.this, exp.Literal) and not node.this.name.isdigit()
+            return self._call(f"{name}_{'in' if by_name else 'out'}", [node.this])
+        if name == "regnamespace":
+            return self._call("regnamespace_out", [node.this])
+        if name == "oid":
+            return exp.cast(node.this.copy(), exp.DataType.build("UINTEGER", dialect="duckdb"))
+        if name in _TEXT_TYPES:
+            return exp.cast(node.this.copy(), exp.DataType.build("VARCHAR", dialect="duckdb"))
+        if name == "int2vector":
+            return _child(node.this)
+        if isinstance(to.args.get("kind"), exp.Dot):  # pg_catalog.text
+            return exp.cast(node.this.copy(), exp.DataType.build(name, dialect=DIALECT))
+        return node
+
+
+def _child(node: exp.Expr) -> exp.Expr:
+    """A child that takes the place of its parent."""
+    return node.copy()
+
+
+def _relation(table: exp.Table) -> exp.Expr:
+    """A table without its schema; those of information_schema carry it in their names."""
+    schema = table.db
+    if schema not in ("", "public", "pg_catalog", "information_schema"):
+        raise WireError("3F000", f"there is no schema {schema!r}; relations are in public")
+    if not schema:
+        return table
+    bare = table.copy()
+    bare.set("db", None)
+    bare.set("catalog", None)
+    if schema == "information_schema":
+        if not table.alias:
+            bare.set("alias", exp.TableAlias(this=exp.to_identifier(table.name)))
+        bare.set("this", exp.to_identifier(f"information_schema_{table.name}"))
+    return bare
+
+
+def _operation(node: exp.Operator) -> exp.Expr:
+    """``a OPERATOR(pg_catalog.~) b`` is ``a ~ b``."""
+    name = str(node.args["operator"]).rpartition(".")[2]
+    if name not in _OPERATORS:
+        raise WireError("42883", f"there is no operator {name}")
+    return _OPERATORS[name](this=node.this.copy(), expression=node.expression.copy())
