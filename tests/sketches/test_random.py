@@ -1,0 +1,147 @@
+"""Random databases, queries and updates: the laws of sketches on every kind of database.
+
+For a query and a safe attribute, after any updates: the sketch holds the fragments of the lineage and no
+others, and the restricted query gives the result of the whole one. What is not called safe is not tried.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import duckdb
+import pytest
+
+import viewlet
+from sketches import databases
+from sketches.databases import DDL, arrow_result, random_changes, random_data
+from sketches.generator import Generator, features, lineage_of, rows_of
+from sketches.model import COLUMNS, Data, fragments
+from sketches.test_parquet import write
+from viewlet import sketches
+
+BOUNDS = {"a": [1, 3], "b": [1, 2], "c": [2, 4], "d": [3, 6], "x": [1, 2], "y": [1, 3]}
+ATTRIBUTES = [f"{table}.{column}" for table, columns in COLUMNS.items() for column in columns]
+
+
+def follow(seed: int, open_store: Callable[[Data], sketches.Store], rows: int, batches: int) -> str:
+    """Capture a sketch of a random query on a random attribute and follow updates: what came of it."""
+    random = Random(seed)
+    low = random.choice((0, 0, -3))
+    data = random_data(random, rows, low)
+    query, attribute = Generator(random).query(), random.choice(ATTRIBUTES)
+    table, column = attribute.split(".")
+    text, bounds = query.sql(), BOUNDS[column]
+    store = open_store(data)
+    options = {"eager": random.random() < 0.5, "bound": random.choice((None, None, 2))}
+    try:
+        sketch = store.capture(text, on=attribute, ranges=bounds, maintain="incremental", **options)
+    except sketches.UnsafeError:
+        return "refused"
+    for _ in range(batches):
+        told = f"seed {seed}: {text} on {attribute} over {data}"
+        sketch.refresh()
+        if sketch.retired is not None:
+            assert low < 0, told
+            with pytest.raises(sketches.SketchError, match="retired"):
+                store.query(text, use="always")
+            return "retired"
+        accurate = fragments(lineage_of(query, data), data, table, column, bounds)
+        assert sketch.fragments >= accurate, f"the sketch misses fragments, {told}"
+        assert sketch.fragments == accurate, f"the sketch has too many fragments, {told}"
+        whole = rows_of(query, data)
+        assert rounded(store.query(text, use="never")) == rounded(whole), f"the oracle disagrees, {told}"
+        assert rounded(store.query(text, use="always")) == rounded(whole), f"the sketch is unsafe, {told}"
+        store.apply(random_changes(random, data, low))
+    return "followed" if sketch.incremental else "captured again"
+
+
+def rounded(result: Any) -> Counter[Any]:
+    """Rows without the last bits of averages."""
+    rows = result if isinstance(result, Counter) else arrow_result(result)
+    shown: Counter[Any] = Counter()
+    for row, copies in rows.items():
+        shown[tuple(v if v is None else round(float(v), 9) for v in row)] += copies
+    return shown
+
+
+CONNECTION = duckdb.connect()
+
+
+def in_duckdb(data: Data) -> sketches.Store:
+    CONNECTION.execute("DROP SCHEMA IF EXISTS viewlet_sketches CASCADE")
+    return sketches.open(databases.load(data, CONNECTION))
+
+
+def test_the_generator_draws_every_operator() -> None:
+    drawn = Counter(f for seed in range(300) for f in set(features(Generator(Random(seed)).query())))
+    kinds = ["Access", "Selected", "Projected", "Joined", "United", "Unique", "Grouped", "First", "HAVING"]
+    for kind in [*kinds, "nested aggregation", "sum", "count", "countd", "avg", "min", "max"]:
+        assert drawn[kind] > 20, drawn
+
+
+def test_duckdb() -> None:
+    outcomes = Counter(follow(seed, in_duckdb, 14, 3) for seed in range(150))
+    assert outcomes["followed"] > 40, outcomes
+    assert outcomes["refused"] > 20, outcomes
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("start", range(1000, 5000, 500))
+def test_duckdb_long(start: int) -> None:
+    for seed in range(start, start + 500):
+        follow(seed, in_duckdb, 25, 5)
+
+
+def in_viewlet(data: Data) -> sketches.Store:
+    database = viewlet.connect(backend="reference")
+    database.execute(DDL)
+    for table, rows in data.items():
+        database.insert(table, rows)
+    return sketches.open(database)
+
+
+def test_viewlet() -> None:
+    outcomes = Counter(follow(seed, in_viewlet, 10, 3) for seed in range(5000, 5040))
+    assert outcomes["followed"] > 5, outcomes
+
+
+@pytest.mark.xdist_group("postgres")
+def test_postgres(postgres: Any) -> None:
+    def in_postgres(data: Data) -> sketches.Store:
+        postgres.execute("DROP SCHEMA IF EXISTS viewlet_sketches CASCADE")
+        postgres.execute(f"DROP TABLE IF EXISTS r; DROP TABLE IF EXISTS s; {DDL}")
+        for name, rows in data.items():
+            values = ", ".join(map(databases.literal, rows))
+            postgres.execute(f"INSERT INTO {name} VALUES {values}")
+        return sketches.open(postgres)
+
+    outcomes = Counter(follow(seed, in_postgres, 14, 3) for seed in range(6000, 6030))
+    assert outcomes["followed"] > 8, outcomes
+
+
+@pytest.fixture(scope="module")
+def spark() -> Iterator[Any]:
+    pyspark = pytest.importorskip("pyspark.sql")
+    builder = pyspark.SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
+    session = builder.config("spark.sql.shuffle.partitions", "1").getOrCreate()
+    yield session
+    session.stop()
+
+
+@pytest.mark.spark
+@pytest.mark.xdist_group("spark")
+@pytest.mark.parametrize(
+    "seeds", [range(7000, 7004), pytest.param(range(7004, 7030), marks=pytest.mark.slow)]
+)
+def test_spark(spark: Any, tmp_path: Path, seeds: range) -> None:
+    def in_files(data: Data) -> sketches.Store:
+        folder = tmp_path / str(len(list(tmp_path.iterdir())))
+        folder.mkdir()
+        return sketches.open(spark, write(folder, data))
+
+    outcomes = Counter(follow(seed, in_files, 10, 2) for seed in seeds)
+    assert outcomes["followed"] > 0, outcomes
