@@ -34,7 +34,7 @@ from viewlet.calculus.nodes import (
     is_parameter,
 )
 from viewlet.calculus.schedule import schedule
-from viewlet.calculus.search import compile_search
+from viewlet.calculus.search import compile_end, compile_search
 from viewlet.core import types
 from viewlet.core.functions import compile_scalar
 from viewlet.core.scalar import Const, Scalar, Var, variables
@@ -167,9 +167,8 @@ class Compiler:
                 return self._atom(factor, known, following)
             case Lift(var):
                 return self._assign(var, self._lift(factor, known), known, following)
-            case Extremum(var, op, of, keys, query):
-                best = extreme(self.totals(query, (of,), _shared(keys, known)), op)
-                return self._assign(var, best, known, following)
+            case Extremum(var):
+                return self._assign(var, self._extremum(factor, known), known, following)
             case Exists():
                 return self._exists(factor, known, following)
 
@@ -180,6 +179,12 @@ class Compiler:
             return lambda env: value_of(searched(env), kind)
         total = self.totals(lift.query, (), _shared(lift.keys, known))
         return lambda env: value_of(total(env).get((), 0), kind)
+
+    def _extremum(self, factor: Extremum, known: frozenset[str]) -> Callable[[Env], types.Value]:
+        found = compile_end(self, factor, known)
+        if found is not None:
+            return found
+        return extreme(self.totals(factor.query, (factor.of,), _shared(factor.keys, known)), factor.op)
 
     def _condition(self, scalar: Scalar, following: Runner) -> Runner:
         test = self.scalar(scalar)

@@ -4,6 +4,7 @@
 |---|---|---|
 | :class:`OrderedMap` | ``ordered.py`` | sums over key ranges, rank, k-th, threshold descent, neighbours |
 | :class:`FenwickMap` | ``fenwick.py`` | the same over a dense integer domain, in two flat arrays |
+| :class:`BestMap` | ``best.py`` | the least or greatest value of an interval of keys |
 | :class:`MaximumMap` | ``maximum.py`` | range maximum, first key whose value exceeds a bound |
 | :class:`PaiMap` | ``pai.py`` | O(1) get and add under an aggregate value (partial aggregate index) |
 | :class:`RpaiTree` | ``rpai.py`` | prefix sums while whole ranges of *keys* shift |
@@ -14,6 +15,7 @@
 All trees are the one treap of ``treap.py`` with different annotations.
 """
 
+from viewlet.indexes.best import BestMap
 from viewlet.indexes.cursor import BoundaryCursor
 from viewlet.indexes.fenwick import FenwickMap
 from viewlet.indexes.maximum import MaximumMap
@@ -25,6 +27,7 @@ from viewlet.indexes.record import Number, Record
 from viewlet.indexes.rpai import RpaiTree
 
 __all__ = [
+    "BestMap",
     "Boundary",
     "BoundaryCursor",
     "FenwickMap",

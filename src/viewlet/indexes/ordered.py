@@ -191,6 +191,23 @@ class OrderedMap:
         """The least key greater than ``key``."""
         return _key_of(treap.nearest_above(self._root, key))
 
+    def last(self, inside: Callable[[Any], bool]) -> Any | None:
+        """The greatest key with ``inside``, which must hold for small keys and fail for large ones."""
+        return self._boundary(inside)[0]
+
+    def first_beyond(self, inside: Callable[[Any], bool]) -> Any | None:
+        """The least key without ``inside``, which must hold for small keys and fail for large ones."""
+        return self._boundary(inside)[1]
+
+    def _boundary(self, inside: Callable[[Any], bool]) -> tuple[Any | None, Any | None]:
+        last, beyond, node = None, None, self._root
+        while node is not None:
+            if inside(node.key):
+                last, node = node.key, node.right
+            else:
+                beyond, node = node.key, node.left
+        return last, beyond
+
     # ---- threshold descent ----
 
     def kth(self, k: int) -> Any | None:

@@ -108,7 +108,7 @@ def _split(term: Term, atom: MapRef, key: Var, scope: _Scope) -> _Split | None:
         for factor in term.factors:
             if any(factor is f for f in inside) or not _mentions(factor, local):
                 continue
-            if isinstance(factor, Let | Lift) and factor.var.name not in scope.needed:
+            if isinstance(factor, Let | Lift | Extremum) and factor.var.name not in scope.needed:
                 local.add(factor.var.name)
             elif not isinstance(factor, Cond):
                 return None

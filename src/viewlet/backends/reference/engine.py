@@ -7,6 +7,7 @@ matters here. Recomputations follow on the new state. Writes are journalled, so 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Literal
 
 from viewlet.backends.base import Bag, Change, Granularity, MapStats, Row, Strategy
 from viewlet.backends.reference.check import TouchedKeys, compile_check
@@ -18,6 +19,7 @@ from viewlet.calculus.nodes import Delta, MapRef, Rel
 from viewlet.calculus.search import PrefixSums
 from viewlet.core.types import Value
 from viewlet.errors import ValueRangeError
+from viewlet.indexes import BestMap
 from viewlet.plan.evaluate import consolidate, cut
 from viewlet.plan.nodes import Query
 from viewlet.sql.catalog import Catalog
@@ -149,6 +151,12 @@ class ReferenceEngine:
         """See :class:`viewlet.calculus.search.SearchStore`."""
         (position,) = set(range(len(atom.keys))) - set(bound)
         return self._maps[atom.name].ordered(position)
+
+    def best(
+        self, atom: MapRef, along: int, of: int, op: Literal["min", "max"]
+    ) -> Callable[[Key], BestMap | None]:
+        """See :class:`viewlet.calculus.search.SearchStore`."""
+        return self._maps[atom.name].best(along, of, op)
 
     def has_negative(self, name: str) -> bool:
         """See :class:`viewlet.calculus.search.SearchStore`."""

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import Literal
 
 from viewlet.calculus.evaluate import Key, Number
-from viewlet.indexes import OrderedMap
+from viewlet.indexes import BestMap, OrderedMap
 
 Entries = Iterable[tuple[Key, Number]]
+
+
+_Best = tuple[int, int, Literal["min", "max"]]
+"""Along which key, of which key, and which end."""
 
 
 class ReferenceMap:
@@ -21,6 +26,7 @@ class ReferenceMap:
         self.negatives = 0
         self._slices: dict[tuple[int, ...], dict[Key, set[Key]]] = {}
         self._ordered: dict[int, dict[Key, OrderedMap]] = {}
+        self._best: dict[_Best, dict[Key, BestMap]] = {}
 
     def add(self, key: Key, change: Number) -> None:
         """Add to an entry; an entry at zero disappears."""
@@ -29,6 +35,9 @@ class ReferenceMap:
         self.negatives += (new < 0) - (old is not None and old < 0)
         for position, slices in self._ordered.items():
             self._add_ordered(slices, position, key, bool(new) - (old is not None), change)
+        if bool(new) != (old is not None):
+            for wanted, trees in self._best.items():
+                self._set_best(trees, wanted, key)
         if new:
             self.entries[key] = new
             if old is None:
@@ -74,6 +83,32 @@ class ReferenceMap:
             for key, value in self.entries.items():
                 self._add_ordered(slices, position, key, 1, value)
         return self._ordered[position].get
+
+    def best(self, along: int, of: int, op: Literal["min", "max"]) -> Callable[[Key], BestMap | None]:
+        """A function from the values of all other keys to the best ``of`` by the key ``along``."""
+        wanted = (along, of, op)
+        self.ordered(of)
+        if wanted not in self._best:
+            trees = self._best[wanted] = {}
+            for key in self.entries:
+                self._set_best(trees, wanted, key)
+        return self._best[wanted].get
+
+    def _set_best(self, trees: dict[Key, BestMap], wanted: _Best, key: Key) -> None:
+        """Correct a tree at the place of an entry that came or went."""
+        along, of, op = wanted
+        place = key[along]
+        if place is None:
+            return
+        rest = tuple(value for i, value in enumerate(key) if i not in (along, of))
+        tree = trees.setdefault(rest, BestMap(op))
+        values = self._ordered[of].get(key[:of] + key[of + 1 :])
+        if values is None:
+            tree.remove(place)
+        else:
+            tree.set(place, values.least() if op == "min" else values.greatest())
+        if not tree:
+            del trees[rest]
 
     def _add_ordered(
         self, slices: dict[Key, OrderedMap], position: int, key: Key, count: int, change: Number
