@@ -35,8 +35,8 @@ def account() -> str | None:
 
 
 @contextmanager
-def server(folder: Path, user: str) -> Iterator[str]:
-    """A running server without network, and the text that connects to it."""
+def server(folder: Path, user: str, settings: str = "") -> Iterator[str]:
+    """A running server without network, and the text that connects to it; ``settings`` as ``-c a=b``."""
     data = Path(tempfile.mkdtemp(prefix="pg"))
     try:
         if os.geteuid() == 0:
@@ -60,7 +60,8 @@ def server(folder: Path, user: str) -> Iterator[str]:
             "UTF8",
         )
         options = (
-            f"-c listen_addresses='' -c unix_socket_directories='{data}' -c fsync=off -c shared_buffers=64MB"
+            f"-c listen_addresses='' -c unix_socket_directories='{data}' -c fsync=off -c shared_buffers=64MB "
+            + settings
         )
         run(str(folder / "pg_ctl"), "-D", f"{data}/db", "-l", f"{data}/log", "-w", "-o", options, "start")
         try:
