@@ -36,6 +36,7 @@ from viewlet.calculus.nodes import (
     term_variables,
 )
 from viewlet.calculus.schedule import binds_keys
+from viewlet.calculus.solve import computable, solve_equalities
 from viewlet.core.names import Names
 from viewlet.core.scalar import Call, Var, variables
 from viewlet.triggers.maps import MapRegistry
@@ -66,11 +67,13 @@ class _Scope:
 
 def _isolate_term(term: Term, scope: _Scope) -> Query:
     term = Term(tuple(_inside(f, scope) for f in term.factors), term.coefficient)
+    term = solve_equalities(term, scope.bound)
+    told = scope.needed | computable(term.factors, scope.bound)
     for atom in term.factors:
         if not isinstance(atom, MapRef):
             continue
         for key in atom.keys:
-            if isinstance(key, Var) and key.name not in scope.needed and not is_parameter(key):
+            if isinstance(key, Var) and key.name not in told and not is_parameter(key):
                 split = _split(term, atom, key, scope)
                 if split is not None:
                     return _isolated(term, split, scope)
