@@ -65,6 +65,7 @@ _FIXED = {
         ELSE '"' || replace(a, '"', '""') || '"' END"""],
     "array_upper": ["(a, b) AS len(a)"],
     "array_lower": ["(a, b) AS CASE WHEN len(a) > 0 THEN 1 END"],
+    "generate_subscripts": ["(a, b) AS unnest(range(1, len(a) + 1))"],
     "_pg_expandarray": ["(a) AS unnest([{'x': a[i], 'n': i} for i in range(1, len(a) + 1)])"],
 }  # fmt: skip
 

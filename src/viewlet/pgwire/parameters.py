@@ -24,7 +24,6 @@ from viewlet.pgwire.types import (
     INT4,
     INT8,
     NUMERIC,
-    OID,
     TEXT,
     TIMESTAMP,
     TIMESTAMPTZ,
@@ -89,7 +88,7 @@ def _inferred(parameter: exp.Parameter, columns: Mapping[str, WireType]) -> Wire
         parent = parent.parent
     match parent:
         case exp.Cast():
-            return _of_cast(parent.to)
+            return of_cast(parent.to)
         case exp.Limit() | exp.Offset() | exp.Fetch():
             return INT8
         case exp.Binary() | exp.Between() | exp.In():
@@ -97,15 +96,26 @@ def _inferred(parameter: exp.Parameter, columns: Mapping[str, WireType]) -> Wire
                 if isinstance(other, exp.Column) and other.name in columns:
                     return columns[other.name]
                 if isinstance(other, exp.Cast):
-                    return _of_cast(other.to)
+                    return of_cast(other.to)
     return TEXT
 
 
-def _of_cast(kind: exp.DataType) -> WireType:
+def of_cast(kind: exp.DataType) -> WireType:
+    """The type that a cast is to."""
     if kind.this in _OF_CAST:
         return _OF_CAST[kind.this]
-    name = str(kind.args.get("kind") or kind.this.value).lower().rpartition(".")[2]
-    return OID if name.startswith("reg") else BY_NAME.get(name, TEXT)
+    return BY_NAME.get(type_name(kind), TEXT)
+
+
+def type_name(kind: exp.DataType) -> str:
+    """The name of a type without its schema: sqlglot has three ways to say it.
+
+    >>> import sqlglot
+    >>> type_name(sqlglot.parse_one("a::pg_catalog.regclass", read="postgres").to)
+    'regclass'
+    """
+    spelled = kind.args.get("kind") or getattr(kind.this, "value", kind.this)
+    return str(spelled).lower().rpartition(".")[2].strip('"')
 
 
 def bind(query: exp.Query, values: Mapping[int, exp.Expr]) -> exp.Query:

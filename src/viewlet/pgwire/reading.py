@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import duckdb
 import pyarrow as pa
+from sqlglot import exp
 
 from viewlet.adhoc import SEALED
 from viewlet.database import Database
 from viewlet.pgwire.catalog import Described, catalog_relation
 from viewlet.pgwire.functions import macros
-from viewlet.pgwire.to_duckdb import Translated
+from viewlet.pgwire.to_duckdb import Translated, to_duckdb
 from viewlet.values import to_arrow
 
 BATCH_ROWS = 2048
@@ -20,18 +23,31 @@ BATCH_ROWS = 2048
 class Reading:
     """The rows of one query. Every method may take its time, except :meth:`interrupt`."""
 
-    def __init__(self, text: str, preparations: Sequence[str], relations: Mapping[str, pa.Table]) -> None:
+    def __init__(self) -> None:
         self._connection = duckdb.connect(config=SEALED)
-        try:
-            for statement in preparations:
-                self._connection.execute(statement)
-            for name, rows in relations.items():
-                self._connection.register(name, rows)
-            self._batches = self._connection.sql(text).to_arrow_reader(BATCH_ROWS)
-        except BaseException:
-            self._connection.close()
-            raise
-        self.schema: pa.Schema = self._batches.schema
+        self._batches: pa.RecordBatchReader = pa.RecordBatchReader.from_batches(pa.schema([]), [])
+
+    def start(self, text: str, preparations: Sequence[str], relations: Mapping[str, pa.Table]) -> None:
+        """Run the query, up to its first rows."""
+        self._batches = self._relation(text, preparations, relations).to_arrow_reader(BATCH_ROWS)
+
+    def columns(self, text: str, preparations: Sequence[str], relations: Mapping[str, pa.Table]) -> pa.Schema:
+        """The columns of the query, which is not run."""
+        relation = self._relation(text, preparations, relations)
+        types = relation.limit(0).to_arrow_table().schema.types
+        return pa.schema(list(zip(relation.columns, types, strict=True)))
+
+    def _relation(self, text: str, preparations: Sequence[str], relations: Mapping[str, pa.Table]) -> Any:
+        for statement in preparations:
+            self._connection.execute(statement)
+        for name, rows in relations.items():
+            self._connection.register(name, rows)
+        return self._connection.sql(text)
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns."""
+        return self._batches.schema
 
     def next(self) -> pa.RecordBatch | None:
         """The next rows, ``None`` after the last."""
@@ -50,22 +66,34 @@ class Reading:
         self._connection.close()
 
 
-def read(translated: Translated, database: Database, described: Described, process: int) -> Reading:
-    """Begin to read, as of the last commit."""
-    return _reading(translated, database.read(translated.relations), described, process)
+@dataclass(frozen=True, slots=True)
+class Reads:
+    """What queries read: a database as of its last commit, and the system catalog as a session sees it."""
 
+    database: Database
+    described: Described
+    process: int
 
-def columns(translated: Translated, database: Database, described: Described, process: int) -> pa.Schema:
-    """The columns of a query, found without its rows."""
-    empty = {name: to_arrow([], database.catalog[name].columns) for name in translated.relations}
-    reading = _reading(translated, empty, described, process)
-    reading.close()
-    return reading.schema
+    def start(self, reading: Reading, query: exp.Query) -> None:
+        """Run a query."""
+        translated = to_duckdb(query, self.described)
+        rows = self.database.read(translated.relations)
+        reading.start(translated.text, self._macros(translated), rows | self._catalog(translated))
 
+    def columns(self, query: exp.Query) -> pa.Schema:
+        """The columns of a query, found without its rows."""
+        translated = to_duckdb(query, self.described)
+        catalog = self.database.catalog
+        reading = Reading()
+        try:
+            empty = {name: to_arrow([], catalog[name].columns) for name in translated.relations}
+            relations = empty | self._catalog(translated)
+            return reading.columns(translated.text, self._macros(translated), relations)
+        finally:
+            reading.close()
 
-def _reading(
-    translated: Translated, relations: Mapping[str, pa.Table], described: Described, process: int
-) -> Reading:
-    catalog = {name: catalog_relation(name, described) for name in translated.catalog_relations}
-    preparations = macros(translated.functions, described, process)
-    return Reading(translated.text, preparations, {**relations, **catalog})
+    def _catalog(self, translated: Translated) -> dict[str, pa.Table]:
+        return {name: catalog_relation(name, self.described) for name in translated.catalog_relations}
+
+    def _macros(self, translated: Translated) -> list[str]:
+        return macros(translated.functions, self.described, self.process)

@@ -58,9 +58,11 @@ async def in_thread(pool: Executor, call: Callable[[], T], interrupt: Callable[[
     try:
         return await asyncio.shield(future)
     except asyncio.CancelledError:
-        interrupt()
-        with suppress(Exception):
-            await asyncio.shield(future)
+        # Repeatedly: an interrupt between two steps of the call would be lost.
+        while not future.done():
+            interrupt()
+            await asyncio.wait({future}, timeout=0.1)
+        future.exception()  # expected, and of no more interest
         raise
 
 

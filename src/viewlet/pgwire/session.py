@@ -17,7 +17,7 @@ from sqlglot import exp
 from viewlet.changes import feed
 from viewlet.database import Database
 from viewlet.errors import SqlError
-from viewlet.pgwire import messages, reading
+from viewlet.pgwire import messages
 from viewlet.pgwire.catalog import Described
 from viewlet.pgwire.errors import FatalError, WireError, sqlstate
 from viewlet.pgwire.messages import (
@@ -36,6 +36,7 @@ from viewlet.pgwire.messages import (
     Terminate,
 )
 from viewlet.pgwire.prepared import Prepared, prepare
+from viewlet.pgwire.reading import Reading, Reads
 from viewlet.pgwire.rows import Feed, Fixed, Portal, Reader, Source, fields_of, in_thread
 from viewlet.pgwire.settings import Settings
 from viewlet.pgwire.statements import (
@@ -55,7 +56,6 @@ from viewlet.pgwire.statements import (
     Transaction,
     statement_of,
 )
-from viewlet.pgwire.to_duckdb import to_duckdb
 from viewlet.pgwire.wire import Gone, Wire
 from viewlet.sql.catalog import TableKind
 from viewlet.sql.script import split
@@ -103,9 +103,7 @@ class Session:
         self._cursors: dict[str, Source] = {}
         self._rests: dict[str, pa.Table] = {}
         self._running: asyncio.Task[None] | None = None
-        for parameter, value in startup.parameters.items():
-            if parameter in self._settings:
-                self._settings.set(parameter, value)
+        self._settings.begin(startup.parameters)
 
     def cancel(self) -> None:
         """End the statement that runs now, if any."""
@@ -231,7 +229,9 @@ class Session:
         self._wire.write(messages.BIND_COMPLETE)
 
     async def _describe(self, message: Describe) -> None:
-        if message.kind == "P":
+        if message.kind == "P" and message.name in self._cursors:
+            fields: list[messages.Field] | None = fields_of(self._cursor(message.name).schema, ())
+        elif message.kind == "P":
             bound = self._portal(message.name)
             await self._open(bound)
             fields = None if bound.portal is None else bound.portal.fields
@@ -330,14 +330,7 @@ class Session:
         """The columns that a statement will give, found without running it."""
         match statement:
             case Read(query):
-                return await self._call(
-                    lambda: reading.columns(
-                        to_duckdb(query, described := self._described()),
-                        self._database,
-                        described,
-                        self._process,
-                    )
-                )
+                return await self._call(lambda: self._reads().columns(query))
             case Subscribe():
                 return self._changes(statement)
             case Fetch(name):
@@ -351,17 +344,20 @@ class Session:
                 return None
 
     async def _read(self, query: exp.Query) -> Source:
-        def begin() -> reading.Reading:
-            described = self._described()
-            return reading.read(to_duckdb(query, described), self._database, described, self._process)
+        reading = Reading()
+        try:
+            await in_thread(self._pool, lambda: self._reads().start(reading, query), reading.interrupt)
+        except BaseException:
+            reading.close()
+            raise
+        return Reader(reading, self._pool)
 
-        return Reader(await self._call(begin), self._pool)
-
-    def _described(self) -> Described:
+    def _reads(self) -> Reads:
         relations = self._database.catalog
         views = [table.name for table in relations.values() if table.kind is TableKind.VIEW]
         definitions = {name: self._database.definition(name)[0] for name in views}
-        return Described(relations, definitions, self._user, self._name, self._settings)
+        described = Described(relations, definitions, self._user, self._name, self._settings)
+        return Reads(self._database, described, self._process)
 
     def _changes(self, statement: Subscribe) -> pa.Schema:
         table = self._database.catalog[statement.view]

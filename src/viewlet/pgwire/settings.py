@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 
 from viewlet.pgwire.errors import WireError
@@ -71,6 +72,9 @@ _FIXED = (
 )
 
 
+_OPTION = re.compile(r"(?:-c\s*|--)([\w.]+)=(\S*)")
+
+
 class Settings(Mapping[str, str]):
     """Parameters by lower-case name.
 
@@ -120,6 +124,12 @@ class Settings(Mapping[str, str]):
             raise WireError("53400", "parameters take too much space")
         self._values[key] = value
         return (_REPORTED[key], value) if key in _REPORTED else None
+
+    def begin(self, parameters: Mapping[str, str]) -> None:
+        """Take over what a client says when it begins, also in its ``options`` as ``-c name=value``."""
+        for name, value in [*parameters.items(), *_OPTION.findall(parameters.get("options", ""))]:
+            if name in self:
+                self.set(name, value.strip("'"))
 
     def reported(self) -> list[tuple[str, str]]:
         """What a client is told when it begins."""

@@ -126,6 +126,7 @@ _WRITES = (
     *("INSERT", "UPDATE", "DELETE", "MERGE", "CREATE", "ALTER", "DROP", "TRUNCATE", "GRANT", "REVOKE"),
     *("COMMENT", "REFRESH", "VACUUM", "ANALYZE", "LOCK", "REINDEX", "CLUSTER", "CALL", "DO"),
 )
+_UNREAD = (TokenType.COMMAND, TokenType.FETCH, TokenType.SHOW)
 _TRANSACTIONS: dict[str, TransactionWord] = {
     "BEGIN": "BEGIN",
     "START": "BEGIN",
@@ -162,6 +163,10 @@ class _Reader:
         self._text, self._at = text, 0
         try:
             tokens = sqlglot.tokenize(text, read=DIALECT)
+            if len(tokens) > 1 and tokens[0].token_type in _UNREAD:
+                # sqlglot does not look into such statements; behind blanks their words are words again.
+                start = tokens[0].end + 1
+                tokens[1:] = sqlglot.tokenize(" " * start + text[start:], read=DIALECT)
         except TokenError as reason:
             raise SqlError(f"the text cannot be read: {reason}") from None
         while tokens and tokens[-1].token_type is TokenType.SEMICOLON:

@@ -18,7 +18,9 @@ from viewlet.errors import SqlError
 from viewlet.pgwire.catalog import Described, is_catalog
 from viewlet.pgwire.errors import WireError
 from viewlet.pgwire.functions import FUNCTION_NAMES, PREFIX
+from viewlet.pgwire.parameters import of_cast, type_name
 from viewlet.pgwire.statements import DIALECT
+from viewlet.pgwire.types import NUMERIC
 
 VERSION = "15.0"
 
@@ -35,6 +37,18 @@ _TEXT_TYPES = (
     "inet",
 )
 _OPERATORS: dict[str, type[exp.Binary]] = {"~": exp.RegexpLike, "=": exp.EQ, "<>": exp.NEQ, "~~": exp.Like}
+
+
+_RENAMED = {"json_build_object": "json_object", "jsonb_build_object": "json_object"}
+_SESSION: dict[type[exp.Expr], str] = {
+    exp.CurrentUser: "current_user",
+    exp.SessionUser: "session_user",
+    exp.CurrentDatabase: "current_database",
+    exp.CurrentCatalog: "current_catalog",
+    exp.CurrentSchema: "current_schema",
+    exp.CurrentSchemas: "current_schemas",
+    exp.CurrentVersion: "version",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +112,8 @@ def _name_of(projection: exp.Expr) -> str | None:
         case exp.Alias() | exp.Star() | exp.Column():
             return None
         case exp.Cast(this=inner):
-            return inner.name if isinstance(inner, exp.Column) else (_name_of(inner) or "?column?")
+            name = inner.name if isinstance(inner, exp.Column) else _name_of(inner)
+            return of_cast(projection.to).name if name in (None, "?column?") else name
         case exp.Dot(expression=inner):
             return _name_of(inner) if isinstance(inner, exp.Func) else inner.name
         case exp.Case():
@@ -107,8 +122,8 @@ def _name_of(projection: exp.Expr) -> str | None:
             return only.alias_or_name or _name_of(only)
         case exp.Anonymous():
             return str(projection.this).lower()
-        case exp.CurrentVersion():
-            return "version"
+        case _ if type(projection) in _SESSION:
+            return _SESSION[type(projection)]
         case exp.Func() if not isinstance(projection, (exp.Binary, exp.Array)):
             return projection.sql_name().lower()
         case _:
@@ -137,6 +152,8 @@ class _Rewrite:
                 return _operation(node)
             case exp.Cast():
                 return self._cast(node)
+            case exp.Anonymous() if str(node.this).lower() in _RENAMED:
+                return exp.Anonymous(this=_RENAMED[str(node.this).lower()], expressions=node.expressions)
             case exp.Anonymous() if str(node.this).lower() in FUNCTION_NAMES:
                 return self._call(str(node.this).lower(), node.expressions)
             case exp.EQ(expression=exp.Literal() as text) | exp.NEQ(expression=exp.Literal() as text):
@@ -148,16 +165,18 @@ class _Rewrite:
                 return self._session_value(node) or node
 
     def _session_value(self, node: exp.Expr) -> exp.Expr | None:
-        match node:
-            case exp.CurrentUser() | exp.SessionUser():
+        """What a function says about the session; sqlglot knows most of them, but not behind a schema."""
+        name = str(node.this).lower() if isinstance(node, exp.Anonymous) else _SESSION.get(type(node))
+        match name:
+            case "current_user" | "session_user" | "user" | "current_role":
                 return exp.Literal.string(self._described.user)
-            case exp.CurrentDatabase() | exp.CurrentCatalog():
+            case "current_database" | "current_catalog":
                 return exp.Literal.string(self._described.database)
-            case exp.CurrentSchema():
+            case "current_schema":
                 return exp.Literal.string("public")
-            case exp.CurrentSchemas():
+            case "current_schemas":
                 return exp.Array(expressions=[exp.Literal.string(n) for n in ("pg_catalog", "public")])
-            case exp.CurrentVersion():
+            case "version":
                 return exp.Literal.string(f"PostgreSQL {VERSION} (Viewlet)")
             case _:
                 return None
@@ -169,14 +188,10 @@ class _Rewrite:
     def _cast(self, node: exp.Cast) -> exp.Expr:
         """``'name'::regclass`` is an OID, and an OID ``::regclass`` is shown as a name."""
         to = node.to
-        name = (
-            str(to.args.get("kind") or getattr(to.this, "value", to.this))
-            .lower()
-            .rpartition(".")[2]
-            .strip('"')
-        )
+        name = type_name(to)
         if name in ("regclass", "regtype"):
             by_name = isinstance(node.this, exp.Literal) and not node.this.name.isdigit()
+            by_name |= isinstance(node.this, exp.Cast) and isinstance(node.this.this, exp.Null)
             return self._call(f"{name}_{'in' if by_name else 'out'}", [node.this])
         if name == "regnamespace":
             return self._call("regnamespace_out", [node.this])
@@ -184,11 +199,23 @@ class _Rewrite:
             return exp.cast(node.this.copy(), exp.DataType.build("UINTEGER", dialect="duckdb"))
         if name in _TEXT_TYPES:
             return exp.cast(node.this.copy(), exp.DataType.build("VARCHAR", dialect="duckdb"))
+        if to.this is exp.DType.DECIMAL and not to.expressions:
+            return _numeric(node.this)
         if name == "int2vector":
             return _child(node.this)
         if isinstance(to.args.get("kind"), exp.Dot):  # pg_catalog.text
             return exp.cast(node.this.copy(), exp.DataType.build(name, dialect=DIALECT))
         return node
+
+
+def _numeric(value: exp.Expr) -> exp.Expr:
+    """A NUMERIC without bounds: literals have the digits that they have, all else gets fifteen decimals."""
+    number = value
+    while isinstance(number, (exp.Paren, exp.Neg)):
+        number = number.this
+    if isinstance(number, exp.Literal) and not number.is_string:
+        return value.copy()
+    return exp.cast(value.copy(), exp.DataType.build(NUMERIC.sql, dialect="duckdb"))
 
 
 def _child(node: exp.Expr) -> exp.Expr:

@@ -250,7 +250,7 @@ INTERVAL = WireType(
     "interval", 1186, 1187, 16, "INTERVAL", _interval_text, _interval_to_binary, _interval_from_binary
 )
 NUMERIC = WireType(
-    "numeric", 1700, 1231, -1, "DECIMAL(38, 10)", _number_text, numeric_to_binary, numeric_from_binary
+    "numeric", 1700, 1231, -1, "DECIMAL(38, 15)", _number_text, numeric_to_binary, numeric_from_binary
 )
 UNKNOWN = WireType("unknown", 705, 1009, -2, "VARCHAR", str, _text_bytes, bytes.decode)
 

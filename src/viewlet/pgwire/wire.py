@@ -82,7 +82,7 @@ class Wire:
 
     async def encrypt(self, context: ssl.SSLContext) -> None:
         """Agree to TLS."""
-        # What came in clear behind the request would pass for encrypted: anybody on the way may have added it.
+        # What came in clear behind the request would pass for encrypted, whoever on the way has added it.
         if len(getattr(self._reader, "_buffer", b"")):
             raise FatalError("08P01", "data in clear follows the request to encrypt")
         self.write(b"S")
