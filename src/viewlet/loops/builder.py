@@ -13,10 +13,12 @@ from dataclasses import dataclass, field
 
 from viewlet.calculus.nodes import Argument
 from viewlet.core.names import Names
+from viewlet.core.node import walk
 from viewlet.core.scalar import TRUE, Const, Scalar, Var, nullable
 from viewlet.core.types import BOOLEAN, Type
 from viewlet.loops.nodes import (
     Add,
+    Along,
     Amount,
     Best,
     Bind,
@@ -25,11 +27,15 @@ from viewlet.loops.nodes import (
     Gather,
     Get,
     If,
+    Limit,
     Loop,
     Offer,
     Op,
+    Pending,
     Product,
     Record,
+    Seek,
+    Span,
     Total,
     Yield,
 )
@@ -81,6 +87,39 @@ class GetBuilder:
         return Get(self.record.name, self.keys, tuple(self.reads.items()), self.found)
 
 
+@dataclass(slots=True)
+class SpanBuilder:
+    """Sums between two edges, to which readers may add fields."""
+
+    record: Record
+    along: Along
+    start: Limit | None
+    stop: Limit | None
+    needs: tuple[tuple[str, str], ...]
+    variables: Variables
+    reads: dict[str, Var] = field(default_factory=dict)
+    scans: dict[str, Block] = field(default_factory=dict)
+
+    def read_or(self, name: str, scan: Callable[[], Block]) -> Var:
+        """The sum of a field; ``scan`` gives what yields it where ``needs`` are not met."""
+        if name not in self.reads:
+            kind = next(f.type for f in self.record.fields if f.name == name)
+            what = ("span", self.along, self.start, self.stop, name)
+            self.reads[name] = self.variables.of(what, f"{self.record.name}_{name}", kind, False)
+            self.scans[name] = scan() if self.needs else ()
+        return self.reads[name]
+
+    def take_over(self, other: SpanBuilder) -> None:
+        """Read what another one does."""
+        self.reads |= other.reads
+        self.scans |= other.scans
+
+    def freeze(self) -> Op:
+        """The finished operation."""
+        scans = tuple(Total(self.reads[name], body) for name, body in self.scans.items() if self.needs)
+        return Span(self.along, self.start, self.stop, tuple(self.reads.items()), self.needs, scans)
+
+
 class LoopBuilder:
     """A loop to which readers may add fields and whose body grows."""
 
@@ -125,7 +164,8 @@ class BlockBuilder:
     """A block that grows: bindings first, then conditions and loops, then what is written.
 
     Bindings only read, so they may all come first. ``sums`` marks the body of a total or the like: it runs
-    exactly when the block around it runs, so its bindings are made there and shared further.
+    exactly when the block around it runs, so its bindings are made there and shared further. ``given`` names
+    variables that whoever runs the block sets beforehand.
     """
 
     def __init__(
@@ -136,13 +176,15 @@ class BlockBuilder:
         loop: LoopBuilder | None = None,
         condition: Scalar | None = None,
         sums: bool = False,
+        given: frozenset[str] = frozenset(),
     ) -> None:
         self.variables = variables
         self.parent = parent
         self.loop_here = loop
         self.condition = condition
+        self.given = given
         self.home: BlockBuilder = parent.home if sums and parent is not None else self
-        self._bindings: dict[Hashable, GetBuilder | Op] = {}
+        self._bindings: dict[Hashable, GetBuilder | SpanBuilder | Op] = {}
         self._conditions: dict[Scalar, BlockBuilder] = {}
         self._loops: dict[Hashable, LoopBuilder] = {}
         self._nested: list[BlockBuilder | LoopBuilder] = []
@@ -155,11 +197,17 @@ class BlockBuilder:
         own = [self.loop_here] if self.loop_here is not None else []
         return own + (self.parent.loops() if self.parent is not None else [])
 
-    def _shared(self, what: Hashable) -> GetBuilder | Op | None:
+    def depth(self) -> int:
+        """How many of the blocks around this one are given variables."""
+        return bool(self.given) + (self.parent.depth() if self.parent is not None else 0)
+
+    def _shared(self, what: Hashable) -> GetBuilder | SpanBuilder | Op | None:
         found = self._bindings.get(what)
         return found if found is not None or self.parent is None else self.parent._shared(what)
 
-    def _bind_once(self, what: Hashable, make: Callable[[], GetBuilder | Op]) -> GetBuilder | Op:
+    def _bind_once(
+        self, what: Hashable, make: Callable[[], GetBuilder | SpanBuilder | Op]
+    ) -> GetBuilder | SpanBuilder | Op:
         found = self._shared(what)
         if found is None:
             found = self.home._bindings[what] = make()
@@ -197,6 +245,45 @@ class BlockBuilder:
     def gather(self, record: str, body: Block) -> None:
         """Fill a temporary here, unless that is done already."""
         self._bind_once(("gather", record), lambda: Gather(record, body))
+
+    def seek(self, make: Callable[[Var], Seek], what: Hashable) -> Var:
+        """The edge that a search finds. It is noted as far outside as what it reads is known, so that it is
+        sought once, wherever the first need for it is."""
+        edge = self.variables.of(("edge", what), "edge", BOOLEAN, False)
+        op = make(edge)
+        names = {node.name for node in walk(op) if isinstance(node, Var)} - {edge.name}
+        pending = Pending(edge, op.along.record, op.along.position)
+        self._outermost(names)._bind_once(("pending", edge), lambda: pending)
+        self._bind_once(("seek", edge), lambda: op)
+        return edge
+
+    def span(self, new: SpanBuilder) -> SpanBuilder:
+        """The sums between two edges."""
+        found = self._bind_once(("span", new.along, new.start, new.stop), lambda: new)
+        assert isinstance(found, SpanBuilder)
+        return found
+
+    def _outermost(self, names: set[str]) -> BlockBuilder:
+        """The block farthest outside in which none of the names is missing."""
+        block = self.home
+        while block.parent is not None and not names & block._declared():
+            block = block.parent.home
+        return block
+
+    def _declared(self) -> set[str]:
+        """The variables that this block sets, or that whoever runs it does."""
+        loop = self.loop_here
+        found = set(self.given)
+        if loop is not None:
+            found |= {var.name for var in (*loop.binds.values(), *loop.reads.values())}
+        for bound in self._bindings.values():
+            match bound:
+                case GetBuilder() | SpanBuilder():
+                    found |= {var.name for var in bound.reads.values()}
+                    found |= {bound.found.name} if isinstance(bound, GetBuilder) else set()
+                case Bind(var) | Total(var) | Best(var) | Pending(var) | Seek(var):
+                    found.add(var.name)
+        return found
 
     def inner(self) -> BlockBuilder:
         """The body of a total, best or gather of this block."""
@@ -260,6 +347,8 @@ class BlockBuilder:
                 if isinstance(own, GetBuilder) and isinstance(outer, GetBuilder):
                     for name in own.reads:
                         outer.read(name)
+                if isinstance(own, SpanBuilder) and isinstance(outer, SpanBuilder):
+                    outer.take_over(own)
                 del self._bindings[what]
         for nested in self._nested:
             (nested.body if isinstance(nested, LoopBuilder) else nested)._share()
@@ -267,7 +356,9 @@ class BlockBuilder:
     def freeze(self) -> Block:
         """The finished block."""
         self._share()
-        ops: list[Op] = [b.freeze() if isinstance(b, GetBuilder) else b for b in self._bindings.values()]
+        ops: list[Op] = [
+            b.freeze() if isinstance(b, GetBuilder | SpanBuilder) else b for b in self._bindings.values()
+        ]
         for nested in self._nested:
             if isinstance(nested, LoopBuilder):
                 ops.append(nested.freeze())

@@ -36,6 +36,7 @@ from viewlet.errors import CompileError
 from viewlet.loops.builder import BlockBuilder
 from viewlet.loops.nodes import Add, Best, Block, Offer, Product, Yield
 from viewlet.loops.ranges import can_fail
+from viewlet.loops.searches import search_sum
 from viewlet.loops.storage import Storage
 
 Env: TypeAlias = dict[str, Scalar]
@@ -88,7 +89,9 @@ class Lowering:
     def total(self, query: Query, block: BlockBuilder, env: Env, kind: Type, hint: str) -> Var:
         """A variable with the sum of a query for the present environment."""
         inner = block.inner()
-        self.query(query, inner, env, lambda at, _, product: at.yields(product))
+        for term in query:
+            if not search_sum(self, term, inner, env):
+                self.term(term, inner, env, lambda at, _, product: at.yields(product))
         body = inner.freeze()
         match body:
             case (Yield((Product(1, (Var() as only,)),)),) if only.type == kind:

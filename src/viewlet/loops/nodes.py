@@ -15,6 +15,9 @@ and to everything nested in it. Scalars, types and NULL are those of ``core``.
 ``gather R: ..``                    empty the temporary R, then fill it
 ``R{n} := T``                       make fields of R those of a temporary, writing only differences
 ``emit (e..) * a``                  a row of a view, that many times
+``pending e``                       an edge of an ordered index that has not been looked for yet
+``seek e along R[k, *y]: ..``       where along an ordered index conditions stop to hold; once per ``pending``
+``span R[k, *e to f] -> n: x``      sums over the entries between two edges
 ==================================  ==========================================================================
 
 An amount is a sum of products: integers times scalars that are never NULL.
@@ -59,12 +62,21 @@ class KeyColumn:
 
 
 @dataclass(frozen=True, slots=True)
+class Order:
+    """An ordered index of a record: sums of fields along one key column, for each value of the others."""
+
+    position: int
+    fields: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Record:
     """Entries by key, and how they are found.
 
     ``slices`` lists the sets of key positions that loops bind: one index for each. An entry is gone when all
     its fields are 0. ``counted`` names the field that is 0 exactly if the others should be. ``swept`` says
     that entries are removed while they are looped over, which needs entries that stay where they are.
+    ``orders`` are its ordered indexes; of the fields ``signed`` the entries below 0 are counted.
     """
 
     name: str
@@ -74,6 +86,8 @@ class Record:
     counted: str | None
     slices: tuple[tuple[int, ...], ...] = ()
     swept: bool = False
+    orders: tuple[Order, ...] = ()
+    signed: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,7 +217,98 @@ class Emit:
     amount: Amount
 
 
-Op: TypeAlias = Bind | Get | Loop | If | Total | Yield | Best | Offer | Add | Flush | Gather | Assign | Emit
+@dataclass(frozen=True, slots=True)
+class Along:
+    """The ordered index of a record on one key column, at values of the other columns."""
+
+    record: str
+    position: int
+    bound: tuple[tuple[int, Argument], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """``var`` is the sum of a field over the entries up to a point of the order, or behind it."""
+
+    field: str
+    behind: bool
+    var: Var
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """An edge that is not known yet. Where it is sought first in this block or below, it becomes known."""
+
+    edge: Var
+    record: str
+    position: int
+
+
+@dataclass(frozen=True, slots=True)
+class Seek:
+    """The edge along an order before which the conditions hold (or, with ``holds`` FALSE, do not).
+
+    They are monotone: what they say changes once at most. By ``key`` they are asked at keys, of which any
+    value may come. By ``sums`` they are asked between entries: at the point behind an entry if the entry
+    itself counts as passed (``closed``), else at the point before it. ``beyond`` says that keys which are not
+    in this index will be compared with the edge. ``first`` runs once, if the index has entries; ``body``
+    each time before the conditions.
+    """
+
+    edge: Var
+    along: Along
+    key: Var | None
+    sums: tuple[Running, ...]
+    closed: bool
+    beyond: bool
+    first: Block
+    body: Block
+    conditions: tuple[Scalar, ...]
+    holds: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """An end of a span: an edge that was found along the same index (``own``), or along another one."""
+
+    edge: Var
+    own: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Sums over the entries from one edge to another; entries with NULL in the ordered column are in none.
+
+    While a field in ``needs`` (of a record) is negative anywhere, the edges mean nothing: the ``scans`` then
+    compute the same variables as ``reads``.
+    """
+
+    along: Along
+    start: Limit | None
+    stop: Limit | None
+    reads: tuple[Read, ...]
+    needs: tuple[tuple[str, str], ...]
+    scans: tuple[Total, ...]
+
+
+Op: TypeAlias = (
+    Bind
+    | Get
+    | Loop
+    | If
+    | Total
+    | Yield
+    | Best
+    | Offer
+    | Add
+    | Flush
+    | Gather
+    | Assign
+    | Emit
+    | Pending
+    | Seek
+    | Span
+)
 Block: TypeAlias = tuple[Op, ...]
 
 
@@ -248,7 +353,15 @@ class LoopProgram:
 
 def body_of(op: Op) -> Block:
     """The nested block of an operation; empty if it has none."""
-    return op.body if isinstance(op, Loop | If | Total | Best | Gather) else ()
+    match op:
+        case Loop() | If() | Total() | Best() | Gather():
+            return op.body
+        case Seek():
+            return (*op.first, *op.body)
+        case Span():
+            return op.scans
+        case _:
+            return ()
 
 
 def operations(block: Block) -> Iterator[Op]:

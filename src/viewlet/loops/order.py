@@ -13,7 +13,7 @@ from dataclasses import replace
 from graphlib import CycleError, TopologicalSorter
 
 from viewlet.core.node import transform
-from viewlet.loops.nodes import Add, Block, Flush, Gather, Get, If, Loop, Op, body_of, operations
+from viewlet.loops.nodes import Add, Block, Flush, Gather, Get, If, Loop, Op, Seek, Span, body_of, operations
 
 
 def reads_before_writes(block: Block) -> Block:
@@ -57,6 +57,10 @@ def _visit(block: Iterable[Op], written: set[str], late: set[str]) -> None:
         match op:
             case Get(record) if record in written:
                 late.add(record)
+            case Seek(along=along) | Span(along=along):
+                if along.record in written:
+                    late.add(along.record)
+                _visit(body_of(op), written, late)
             case Loop(record, body=body):
                 written |= _written(body)  # by the turn before
                 if record in written:
@@ -71,7 +75,12 @@ def _visit(block: Iterable[Op], written: set[str], late: set[str]) -> None:
 
 
 def _read(ops: Iterable[Op]) -> set[str]:
-    return {op.record for op in operations(tuple(ops)) if isinstance(op, Get | Loop)}
+    found = operations(tuple(ops))
+    return {
+        op.along.record if isinstance(op, Seek | Span) else op.record
+        for op in found
+        if isinstance(op, Get | Loop | Seek | Span)
+    }
 
 
 def _written(ops: Iterable[Op]) -> set[str]:

@@ -10,6 +10,7 @@ from viewlet.core.scalar import Var
 from viewlet.core.text import show
 from viewlet.loops.nodes import (
     Add,
+    Along,
     Amount,
     Assign,
     Best,
@@ -20,13 +21,17 @@ from viewlet.loops.nodes import (
     Gather,
     Get,
     If,
+    Limit,
     Loop,
     LoopProgram,
     Offer,
     Op,
+    Pending,
     Product,
     Read,
     Record,
+    Seek,
+    Span,
     TableLoops,
     Total,
     Yield,
@@ -47,8 +52,11 @@ def show_record(record: Record) -> str:
     fields = ", ".join(f"{field.name} {field.type}" for field in record.fields)
     names = [key.name for key in record.keys]
     slices = "".join(f" by ({', '.join(names[i] for i in positions)})" for positions in record.slices)
+    orders = "".join(
+        f" ordered by {names[order.position]} {{{', '.join(order.fields)}}}" for order in record.orders
+    )
     role = "record" if record.role == "map" else record.role
-    return f"{role} {record.name}[{keys}]{{{fields}}}{slices}"
+    return f"{role} {record.name}[{keys}]{{{fields}}}{slices}{orders}"
 
 
 def _table(table: TableLoops) -> Iterator[str]:
@@ -104,8 +112,36 @@ def show_op(op: Op) -> Iterator[str]:
             yield f"{record}{{{', '.join(fields)}}} := {temporary}"
         case Emit(row, amount):
             yield f"emit ({', '.join(map(show, row))}) * {show_amount(amount)}"
+        case Pending(edge):
+            yield f"pending {edge.name}"
+        case Seek():
+            yield from _seek(op)
+        case Span(along, start, stop, reads, needs, scans):
+            ends = f"{_end(start)} to {_end(stop)}".strip()
+            yield f"span {_along(along, f'*{ends}')} -> {_reads(reads)}"
+            if needs:
+                yield f"  or, if {', '.join(f'{record}.{name}' for record, name in needs)} < 0 somewhere:"
+                yield from show_block(scans, "    ")
         case _:
             assert_never(op)
+
+
+def _seek(op: Seek) -> Iterator[str]:
+    """By key, or by sums: ``{n: x}`` up to a point of the order, ``{.. n: x}`` behind it."""
+    sums = ", ".join(f"{'.. ' * r.behind}{r.field}: {r.var.name}" for r in op.sums)
+    key = op.key.name if op.key is not None else "<=" if op.closed else "<"
+    yield f"seek {op.edge.name} along {_along(op.along, f'*{key}')}{f' {{{sums}}}' * bool(sums)}:"
+    yield from show_block((*op.first, *op.body), "  ")
+    yield f"  {'while' if op.holds else 'until'} {' and '.join(map(show, op.conditions))}"
+
+
+def _along(along: Along, point: str) -> str:
+    keys = {i: show(argument) for i, argument in along.bound} | {along.position: point}
+    return f"{along.record}[{', '.join(keys[i] for i in sorted(keys))}]"
+
+
+def _end(limit: Limit | None) -> str:
+    return "" if limit is None else limit.edge.name
 
 
 def show_amount(amount: Amount) -> str:

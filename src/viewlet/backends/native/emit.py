@@ -12,6 +12,7 @@ from viewlet.backends.native.columns import used_columns
 from viewlet.backends.native.forms import CValue, Form, Writer, cell_kind, field_form, stored_form
 from viewlet.backends.native.operations import Operations, watch
 from viewlet.backends.native.scalars import MEMO_BIAS, HostFunction, Registry
+from viewlet.backends.native.searches import init_orders, note_change, note_seen, see
 from viewlet.backends.native.storage import CRecord, name_records, write_record
 from viewlet.backends.native.strings import native_answer
 from viewlet.core.types import Kind, Type
@@ -150,6 +151,7 @@ def _write_into(out: Writer, at: CRecord, key: str, amounts: Sequence[str]) -> N
                 out.line(f"vl_i64_into(&{target}f{i}, {amount}, &a->errors);")
         watch(out, at, f"f{i}", target)
     if at.record.keys:
+        note_change(out, at, "e", {f"f{i}": amount for i, amount in enumerate(amounts)})
         out.line(f"{at.name}_leave(a, {at.map}, e);")
 
 
@@ -215,10 +217,13 @@ def _write_access(out: Writer, at: CRecord) -> None:
     name = at.name
     with out.block(f"VL_COLD void *{name}_touch_any(vl_instance *x, const void *key)"):
         _prologue(out)
-        out.line(f"return {name}_touch(a, {at.map}, key);")
+        out.line(f"{name}_record *r = {name}_touch(a, {at.map}, key);")
+        see(out, at, "r")
+        out.line("return r;")
     with out.block(f"VL_COLD void {name}_leave_any(vl_instance *x, void *entry)"):
         _prologue(out)
         out.line(f"{name}_record *r = entry;")
+        note_seen(out, at, "r")
         out.line(f"{name}_leave(a, {at.map}, r);")
 
 
@@ -239,6 +244,7 @@ def _write_init(out: Writer, records: Iterable[CRecord], registry: Registry) -> 
             for positions in at.record.slices:
                 index = at.slice(positions)
                 out.line(f"if (!{index}_init(a, &s->{at.name}.{index})) return false;")
+            init_orders(out, at)
         for i, value in enumerate(registry.constants):
             size = len(value.encode("utf-8", "surrogatepass"))
             out.line(f"s->constants[{i}] = vl_intern(a, &s->strings, (vl_text){{constant_{i}, {size}}});")

@@ -20,6 +20,7 @@ from viewlet.backends.native.forms import (
 )
 from viewlet.backends.native.functions import STRICT
 from viewlet.backends.native.scalars import Registry, Scalars, to_cell
+from viewlet.backends.native.searches import Searches, note_change, note_seen, order_at, see
 from viewlet.backends.native.storage import CRecord
 from viewlet.calculus.nodes import Argument
 from viewlet.core.scalar import COMPARISONS, Call, Const, Scalar, Var
@@ -39,8 +40,11 @@ from viewlet.loops.nodes import (
     Loop,
     Offer,
     Op,
+    Pending,
     Product,
     Read,
+    Seek,
+    Span,
     Total,
     Yield,
 )
@@ -79,13 +83,17 @@ class Operations:
 
     def nested(self, block: Block, target: Target | None = None) -> None:
         """A block inside this one."""
+        self.child(target).block(block)
+
+    def child(self, target: Target | None = None) -> Operations:
+        """For a block inside this one."""
         inner = Operations(
             self.out, self.records, self.registry, self.names, self.weight, target or self.target
         )
         inner.entries = dict(self.entries)
         inner.waiting = dict(self.waiting)
         inner.scalars.known |= self.scalars.known
-        inner.block(block)
+        return inner
 
     def block(self, block: Block) -> None:
         """Every operation in order, after the columns that they read."""
@@ -126,8 +134,19 @@ class Operations:
                 self._assign(op)
             case Emit(row, amount):
                 self._emit(row, amount)
+            case Pending():
+                self._pending(op)
+            case Seek():
+                Searches(self).seek(op)
+            case Span():
+                Searches(self).span(op)
             case _:
                 assert_never(op)
+
+    def _pending(self, op: Pending) -> None:
+        order, edge = order_at(self.records[op.record], op.position), self.out.fresh("y")
+        self.out.line(f"{order.name}_edge {edge} = {{0}};")
+        self.names[op.edge.name] = CValue(edge, Form.I64)
 
     def _if(self, op: If) -> None:
         """A condition; those nested in it alone are tested with it, without a jump for each.
@@ -179,7 +198,7 @@ class Operations:
             ]
             self.out.line(f"const bool {found} = {' || '.join(nonzero)};")
         else:
-            key, absent = self._key(at, f"{at.name}_key", list(enumerate(op.keys)))
+            key, absent = self.key(at, f"{at.name}_key", list(enumerate(op.keys)))
             find = f"{at.name}_look(a, {at.map}, &{key})"
             find = find if absent is None else f"{absent} ? NULL : {find}"
             self.out.line(f"{at.name}_record *const {entry} = {find};")
@@ -203,7 +222,7 @@ class Operations:
             return
         index = at.slice(tuple(i for i, _ in op.bound))
         with self.out.block():
-            key, absent = self._key(at, f"{index}_key", op.bound)
+            key, absent = self.key(at, f"{index}_key", op.bound)
             rows = self.out.fresh("q")
             find = f"{index}_find(a, {at.map}, &s->{at.name}.{index}, &{key})"
             find = find if absent is None else f"{absent} ? (vl_slice){{0}} : {find}"
@@ -228,7 +247,7 @@ class Operations:
         inner._read(at, op.reads, f"{entry}->", "")
         inner.block(op.body)
 
-    def _key(self, at: CRecord, kind: str, keys: Sequence[tuple[int, Argument]]) -> tuple[str, str | None]:
+    def key(self, at: CRecord, kind: str, keys: Sequence[tuple[int, Argument]]) -> tuple[str, str | None]:
         """A key as a C variable, and when no entry can have it, because it is NULL or out of range there."""
         parts: list[str] = []
         nulls: list[str] = []
@@ -260,9 +279,13 @@ class Operations:
         name = self.out.fresh("v")
         self.out.line(f"{form.value} {name} = {'{0, 0}' if form is Form.PAIR else '0'};")
         value = CValue(name, form, None, type_interval(var.type))
-        with self.out.block():
-            self.nested(body, Target(value))
+        self.add_up(body, value)
         self.names[var.name] = value
+
+    def add_up(self, body: Block, into: CValue) -> None:
+        """Add what a body yields to a variable."""
+        with self.out.block():
+            self.nested(body, Target(into))
 
     def _yield(self, amount: Amount) -> None:
         assert self.target is not None, "a yield is inside a total"
@@ -336,7 +359,7 @@ class Operations:
                     watch(self.out, at, member, f"s->{at.name}.")
                 return
             with self.out.block(f"if ({' || '.join(_is_set(name, form) for _, name, form in amounts)})"):
-                key, absent = self._key(at, f"{at.name}_key", list(enumerate(op.keys)))
+                key, absent = self.key(at, f"{at.name}_key", list(enumerate(op.keys)))
                 assert absent is None, f"a key of {op.record} does not fit its column"
                 if op.later:
                     self._note(at, key, amounts)
@@ -354,6 +377,7 @@ class Operations:
                         exact = [f"{entry}->{m} == 0" for m, _, form in amounts if form is not Form.PAIR]
                         rest = " ".join(f"{entry}->{member} = (vl_pair){{0, 0}};" for member in pairs)
                         self.out.line(f"if ({' && '.join(exact)}) {{ {rest} }}")
+                    note_change(self.out, at, entry, {member: name for member, name, _ in amounts})
                     self.out.line(f"{at.name}_leave(a, {at.map}, {entry});")
 
     def _note(self, at: CRecord, key: str, amounts: list[tuple[str, str, Form]]) -> None:
@@ -376,18 +400,22 @@ class Operations:
         with self.out.block(f"{head}t = {new.name}_next(a, {new.map}, t))"):
             self.out.line(f"const {at.name}_key key = {{{keys.format('t')}}};")
             self.out.line(f"{at.name}_record *e = {at.name}_touch(a, {at.map}, &key);")
+            see(self.out, at, "e")
             for own, other in pairs:
                 self.out.line(f"e->{own} = t->{other};")
                 watch(self.out, at, own, "e->")
+            note_seen(self.out, at, "e")
             self.out.line(f"{at.name}_leave(a, {at.map}, e);")
         head = f"for ({at.name}_record *e = {at.name}_from(a, {at.map}, 1); e;)"
         with self.out.block(head):
             self.out.line("const uint32_t id = e->id;")
             self.out.line(f"const {new.name}_key key = {{{keys.format('e')}}};")
             with self.out.block(f"if (!{new.name}_look(a, {new.map}, &key))"):
+                see(self.out, at, "e")
                 for own, _ in pairs:
                     form = at.form(next(n for n in op.fields if at.field(n) == own))
                     self.out.line(f"e->{own} = {'(vl_pair){0, 0}' if form is Form.PAIR else '0'};")
+                note_seen(self.out, at, "e")
                 self.out.line(f"{at.name}_leave(a, {at.map}, e);")
             self.out.line(f"e = {at.name}_from(a, {at.map}, id + 1);")
 

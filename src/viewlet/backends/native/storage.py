@@ -6,10 +6,11 @@ where they are small and have no further index, else in a pool with stable ids.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from viewlet.backends.native.forms import Form, Writer, field_form, stored_form
+from viewlet.backends.native.searches import order_members, write_note, write_orders
 from viewlet.loops.nodes import Record
 
 MAX_INPLACE_BYTES = 56
@@ -81,7 +82,9 @@ def write_record(out: Writer, at: CRecord) -> None:
         _slice(out, at, positions)
     members = [(f"vl_map_{'pooled' if at.pooled else 'inplace'}", "map", 0)]
     members += [("vl_slice_index", at.slice(positions), 0) for positions in at.record.slices]
-    _struct(out, f"{name}_store", members)
+    write_orders(out, at, lambda own, positions: _write_key(out, own, at, positions))
+    _struct(out, f"{name}_store", [*members, *order_members(at)])
+    write_note(out, at)
     if at.record.slices:
         for function, call in (("attach", "add"), ("detach", "drop")):
             with out.block(f"static void {name}_{function}(vl_arena *a, vl_map_pooled *m, {name}_record *r)"):
@@ -102,6 +105,12 @@ def _write_calls(out: Writer, at: CRecord) -> None:
     out.line(f"{touch} {{ return {name}_upsert(a, m, k); }}")
     leave = f"VL_INLINE void {name}_leave(vl_arena *a, {store} *m, {name}_record *r)"
     out.line(f"{leave} {{ if (VL_UNLIKELY({_empty(at)})) {name}_remove(a, m, r); }}")
+
+
+def _write_key(out: Writer, name: str, at: CRecord, positions: Sequence[int]) -> None:
+    """A key of some columns of a record."""
+    _struct(out, f"{name}_key", _key_members(at, positions))
+    _hash_and_equal(out, name, at, positions)
 
 
 def _slice(out: Writer, at: CRecord, positions: tuple[int, ...]) -> None:

@@ -1,0 +1,311 @@
+"""Searches to edges and spans: a sum along an ordered key without a look at every entry.
+
+The conditions of a search (``calculus/monotone.py``) hold from one key on, or up to one. So each group of
+them has an *edge* in the order of the key, and the sum is that of the *span* between two edges. An edge is
+found
+
+between entries
+    if the conditions read nothing but sums up to the key, or from it on, of one ordered index. These are the
+    running sums of a walk down that index, so one walk finds the edge::
+
+        {0.25 * total > sum(M[q] * {q > p})}        seek along M[*q] until 0.25 * total > s
+
+at keys
+    otherwise: the walk asks the conditions at keys that it meets, whatever they compute.
+
+The index of the edge need not be that of the sum: the edge is a key then, or the point behind a key.
+
+NULL has no place in the order. An entry with NULL for its key counts where the conditions hold for NULL,
+which is nearly always decided here: no comparison with NULL holds, and a sum over none is 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from viewlet.calculus.monotone import Search, as_search
+from viewlet.calculus.nodes import Argument, Cond, Extremum, Factor, Let, Lift, Term, factor_variables
+from viewlet.calculus.substitute import substitute_factor
+from viewlet.core.functions import evaluate
+from viewlet.core.scalar import FLIPPED, Call, Const, Scalar, Var, substitute, variables
+from viewlet.core.types import Kind
+from viewlet.loops.builder import BlockBuilder, SpanBuilder
+from viewlet.loops.nodes import Along, Block, Limit, Product, Running, Seek
+from viewlet.loops.ranges import can_fail
+from viewlet.loops.storage import AtomPlace
+
+if TYPE_CHECKING:
+    from viewlet.loops.lower import Env, Lowering
+
+LAZY = frozenset({"and", "or", "case", "coalesce", "in"})
+"""Functions that do not always compute all of their arguments."""
+
+
+def search_sum(lowering: Lowering, term: Term, block: BlockBuilder, env: Env) -> bool:
+    """Yield the sum of a term from an ordered index; FALSE, and nothing done, where that cannot be."""
+    search = as_search(term, frozenset(env))
+    if search is None or not _is_served(lowering, search):
+        return False
+    if any(isinstance(f, Let | Lift | Extremum) and f.var.name in env for f in search.dependents):
+        return False  # a value that is given is a condition besides
+
+    def finish(at: BlockBuilder, found: Env, product: Product) -> None:
+        total = _Searching(lowering, search, at, found).total()
+        at.yields(Product(product.coefficient, (total,)))
+        nothing = _at_null(lowering, search)
+        if nothing is not None:
+            term = Term(nothing, product.coefficient)
+            lowering.term(term, at, found, lambda inner, _, own: inner.yields(own))
+
+    lowering.term(Term(search.flat, term.coefficient), block, env, finish)
+    return True
+
+
+def _is_served(lowering: Lowering, search: Search) -> bool:
+    """Has the key an order, and are all sums exact? What rounding does to a DOUBLE sum depends on its way."""
+    place = lowering.storage.place(search.atom)
+    column = place.record.keys[place.arguments.index(search.key)]
+    layout = lowering.storage.layout
+    summed = [(place.record.name, place.field)]
+    summed += [(layout.places[name].record, layout.places[name].field) for name in search.needs]
+    return column.type.kind not in (Kind.VARCHAR, Kind.NULL) and not any(
+        field.type.is_floating
+        for record, name in summed
+        for field in lowering.storage.records[record].fields
+        if field.name == name
+    )
+
+
+@dataclass(slots=True)
+class _Searching:
+    """One search, in the block where its sum is needed."""
+
+    lowering: Lowering
+    search: Search
+    block: BlockBuilder
+    env: Env
+
+    @property
+    def place(self) -> AtomPlace:
+        return self.lowering.storage.place(self.search.atom)
+
+    @property
+    def along(self) -> Along:
+        place = self.place
+        return _along(place, place.arguments.index(self.search.key), self.env)
+
+    def total(self) -> Var:
+        """The sum of all entries with a key between the edges."""
+        place, places = self.place, self.lowering.storage.layout.places
+        start = self._edge(self.search.rising, holds=False)
+        stop = self._edge(self.search.falling, holds=True)
+        needs = tuple(sorted({(places[name].record, places[name].field) for name in self.search.needs}))
+        span = SpanBuilder(place.record, self.along, start, stop, needs, self.block.variables)
+        return self.block.span(span).read_or(place.field, self._scan)
+
+    def _scan(self) -> Block:
+        """The same sum by asking every entry."""
+        search = self.search
+        own = (search.atom, *search.dependents, *map(Cond, (*search.rising, *search.falling)))
+        inner = BlockBuilder(self.block.variables, self.block)
+        self.lowering.term(Term(own), inner, self.env, lambda at, _, product: at.yields(product))
+        return inner.freeze()
+
+    def _edge(self, conditions: tuple[Scalar, ...], *, holds: bool) -> Limit | None:
+        if not conditions:
+            return None
+        cut = self._between(conditions)
+        if cut is not None:
+            return self._seek_between(cut, conditions, holds)
+        return self._seek_at_keys(conditions, holds)
+
+    # Between entries
+
+    def _between(self, conditions: Sequence[Scalar]) -> _Cut | None:
+        """The one index whose running sums are all that the conditions read of the key."""
+        sums: dict[str, Running] = {}
+        moving: Env = {}
+        kinds: set[tuple[Along, bool]] = set()
+        for factor in _needed(self.search.dependents, conditions):
+            match factor:
+                case Lift():
+                    prefix = self._prefix(factor)
+                    if prefix is None:
+                        return None
+                    along, closed, running = prefix
+                    kinds.add((along, closed))
+                    sums[factor.var.name] = running
+                    moving[factor.var.name] = running.var
+                case Let(var, scalar):
+                    moving[var.name] = substitute(scalar, self.env | moving)
+                case _:
+                    return None
+        asked = [substitute(condition, self.env | moving) for condition in conditions]
+        if len(kinds) != 1 or any(v.name == self.search.key.name for c in asked for v in variables(c)):
+            return None
+        ((along, closed),) = kinds
+        return _Cut(along, closed, tuple(dict.fromkeys(sums.values())), moving)
+
+    def _prefix(self, lift: Lift) -> tuple[Along, bool, Running] | None:
+        """``sum<p>(M[q] * {q < p})``: a running sum of M by q, if p is the key of this search."""
+        key = self.search.key
+        if len(lift.query) != 1 or lift.query[0].coefficient != 1:
+            return None
+        given = {k.name for k in lift.keys} & (self.env.keys() | {key.name})
+        inner = as_search(lift.query[0], frozenset(given))
+        if inner is None or inner.dependents or inner.flat or inner.needs:
+            return None
+        way = _comparison((*inner.rising, *inner.falling), inner.key, key)
+        if way is None or any(arg == key for arg in inner.atom.keys) or not _is_served(self.lowering, inner):
+            return None
+        place = self.lowering.storage.place(inner.atom)
+        position = place.arguments.index(inner.key)
+        along = _along(place, position, self.env)
+        own = self.place.record.keys[self.along.position]
+        kind = next(f.type for f in place.record.fields if f.name == place.field)
+        if kind != lift.var.type or place.record.keys[position].type != own.type:
+            return None
+        behind = way in (">", ">=")
+        what = ("running", along, place.field, behind)
+        var = self.block.variables.of(what, lift.var.name, kind, False)
+        return along, way in ("<=", ">"), Running(place.field, behind, var)
+
+    def _seek_between(self, cut: _Cut, conditions: Iterable[Scalar], holds: bool) -> Limit:
+        own = cut.along == self.along
+        first = BlockBuilder(self.block.variables, self.block)
+        moving = frozenset(running.var.name for running in cut.sums)
+        asked = _asked([substitute(c, self.env | cut.moving) for c in conditions], moving, first)
+        before = first.freeze()
+
+        def make(edge: Var) -> Seek:
+            return Seek(edge, cut.along, None, cut.sums, cut.closed, not own, before, (), asked, holds)
+
+        return Limit(self.block.seek(make, (cut.along, cut.sums, cut.closed, own, before, asked, holds)), own)
+
+    # At keys
+
+    def _key(self) -> Var:
+        column = self.place.record.keys[self.along.position]
+        what = ("key", self.along, self.block.depth())
+        return self.block.variables.of(what, column.name, column.type, False)
+
+    def _seek_at_keys(self, conditions: Sequence[Scalar], holds: bool) -> Limit:
+        key = self._key()
+        body = BlockBuilder(self.block.variables, self.block, given=frozenset({key.name}))
+        env = self.env | {self.search.key.name: key}
+        needed = Term(tuple(_needed(self.search.dependents, conditions)))
+        self.lowering.term(needed, body, env, lambda _, found, __: env.update(found))
+        along = self.along
+        first = BlockBuilder(self.block.variables, self.block)
+        moving = frozenset(
+            {key.name} | {v.name for s in env.values() for v in variables(s)} - _names(self.env)
+        )
+        asked = _asked([substitute(condition, env) for condition in conditions], moving, first)
+        before, during = first.freeze(), body.freeze()
+
+        def make(edge: Var) -> Seek:
+            return Seek(edge, along, key, (), True, False, before, during, asked, holds)
+
+        return Limit(self.block.seek(make, (along, key, before, during, asked, holds)), True)
+
+
+@dataclass(frozen=True, slots=True)
+class _Cut:
+    """An index, whether an entry at the key is passed, and the running sums that variables stand for."""
+
+    along: Along
+    closed: bool
+    sums: tuple[Running, ...]
+    moving: Env
+
+
+def _along(place: AtomPlace, position: int, env: Mapping[str, Scalar]) -> Along:
+    bound: list[tuple[int, Argument]] = []
+    for i, argument in enumerate(place.arguments):
+        if i != position:
+            known = argument if isinstance(argument, Const) else env[argument.name]
+            assert isinstance(known, Var | Const), "bound variables are variables or constants"
+            bound.append((i, known))
+    return Along(place.record.name, position, tuple(bound))
+
+
+def _names(env: Mapping[str, Scalar]) -> set[str]:
+    return {var.name for scalar in env.values() for var in variables(scalar)}
+
+
+def _needed(dependents: Sequence[Factor], conditions: Iterable[Scalar]) -> list[Factor]:
+    """The dependents that conditions read, directly or through others, in their order."""
+    names = {var.name for condition in conditions for var in variables(condition)}
+    kept: list[Factor] = []
+    for factor in reversed(dependents):
+        assert isinstance(factor, Let | Lift | Extremum)
+        if factor.var.name in names:
+            kept.append(factor)
+            names |= {var.name for var in factor_variables(factor)}
+    return kept[::-1]
+
+
+def _comparison(conditions: Sequence[Scalar], inner: Var, outer: Var) -> str | None:
+    """The operator of the only condition, if it is ``inner op outer`` or the same the other way round.
+
+    >>> _comparison((Call(">=", (Var("p"), Var("q")), Var("p").type),), Var("q"), Var("p"))
+    '<='
+    """
+    match conditions:
+        case (Call("<" | "<=" | ">" | ">=" as op, (Var() as a, Var() as b)),):
+            if (a, b) == (inner, outer):
+                return op
+            if (b, a) == (inner, outer):
+                return FLIPPED[op]
+    return None
+
+
+def _asked(conditions: Sequence[Scalar], moving: frozenset[str], first: BlockBuilder) -> tuple[Scalar, ...]:
+    """The conditions with all that stays the same computed before.
+
+    A later condition is asked only where those before it hold; so what can fail in it has to stay.
+    """
+    return tuple(_fixed(c, moving, first, sure=i == 0) for i, c in enumerate(conditions))
+
+
+def _fixed(scalar: Scalar, moving: frozenset[str], first: BlockBuilder, *, sure: bool) -> Scalar:
+    if not isinstance(scalar, Call):
+        return scalar
+    if not any(var.name in moving for var in variables(scalar)):
+        return first.bind(scalar, "x") if sure or not can_fail(scalar) else scalar
+    inside = sure and scalar.op not in LAZY
+    return Call(scalar.op, tuple(_fixed(arg, moving, first, sure=inside) for arg in scalar.args), scalar.type)
+
+
+def _at_null(lowering: Lowering, search: Search) -> tuple[Factor, ...] | None:
+    """The factors of the entry with NULL for its key; ``None`` if there is none that counts."""
+    place = lowering.storage.place(search.atom)
+    if not place.record.keys[place.arguments.index(search.key)].nullable:
+        return None
+    known: dict[str, Scalar] = {search.key.name: Const(None, search.key.type)}
+    rest: list[Factor] = [substitute_factor(search.atom, known)]
+    for factor in search.dependents:
+        match substitute_factor(factor, known):
+            case Lift(var, _, query) if not any(_can_count(term) for term in query):
+                known[var.name] = Const(0, var.type)
+            case Let(var, scalar) if not any(True for _ in variables(scalar)):
+                known[var.name] = scalar
+            case other:
+                rest.append(other)
+    for condition in (*search.rising, *search.falling):
+        here = substitute(condition, known)
+        if any(True for _ in variables(here)) or can_fail(here):
+            rest.append(Cond(here))
+        elif evaluate(here, {}) is not True:
+            return None
+    return tuple(rest)
+
+
+def _can_count(term: Term) -> bool:
+    """Is no condition of it a literal that is not TRUE?"""
+    return not any(
+        isinstance(f, Cond) and isinstance(f.scalar, Const) and f.scalar.value is not True
+        for f in term.factors
+    )
