@@ -115,7 +115,9 @@ def browser(program: str, width: int = 1280, height: int = 800) -> Iterator[Tab]
         try:
             with ExitStack() as stack:
                 address = _page_address(Path(profile) / "DevToolsActivePort")
-                tab = Tab(stack.enter_context(connect(address, max_size=None, compression=None)))
+                tab = Tab(
+                    stack.enter_context(connect(address, max_size=None, compression=None, ping_interval=None))
+                )
                 tab.call(
                     "Emulation.setDeviceMetricsOverride",
                     width=width,

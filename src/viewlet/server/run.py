@@ -70,6 +70,7 @@ async def start(
         access_log=False,  # addresses carry tokens
         ws="websockets-sansio",
         ws_max_size=64 << 10,
+        ws_ping_timeout=60,  # a large commit may keep the interpreter busy
         server_header=False,
         timeout_graceful_shutdown=2,
         ssl_certfile=certificate,

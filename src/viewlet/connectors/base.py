@@ -1,0 +1,63 @@
+"""What connects a database to the world: sources give batches with positions, sinks take changes.
+
+A source is asked for batches from a position on. Each batch says up to which position it leads, and both are
+committed together (``run.py``), so a source that is started again, after whatever end, goes on exactly where
+the database stands: nothing twice, nothing left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+import pyarrow as pa
+
+from viewlet.changes import Data
+from viewlet.errors import ViewletError
+from viewlet.sql.catalog import Catalog
+
+
+class ConnectorError(ViewletError):
+    """A source or a sink cannot go on; the message names it and says what would help."""
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Changes by table, as :meth:`viewlet.Database.apply` takes them, and the positions behind them.
+
+    A source has one position or several, each of a named *part* (a file of a folder). Tables in ``emptied``
+    lose all their rows before the changes.
+    """
+
+    changes: Mapping[str, Data]
+    positions: Mapping[str, str]
+    emptied: frozenset[str] = frozenset()
+
+
+class Source(Protocol):
+    """Where changes come from. ``name`` tells its positions from those of others: keep it."""
+
+    name: str
+
+    def batches(self, catalog: Catalog, positions: Mapping[str, str]) -> Iterator[Batch]:
+        """What there is now beyond the positions, in order.
+
+        When the iterator is asked for the next batch, or ends, the one before has been committed.
+        """
+
+    def close(self) -> None:
+        """Give connections back."""
+
+
+class Sink(Protocol):
+    """Where the rows of a view go."""
+
+    def replace(self, rows: pa.Table, version: int) -> None:
+        """Make the target hold exactly these rows, in one step."""
+
+    def write(self, changes: pa.Table, version: int) -> None:
+        """Apply changes with ``_change_type``, in one step."""
+
+    def close(self) -> None:
+        """Give connections back."""
