@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import zip_longest
 
 import sqlglot
 from sqlglot.errors import TokenError
@@ -30,6 +31,8 @@ def split(script: str, dialect: str = "spark") -> list[StatementText]:
 
     >>> [(part.text, part.line) for part in split("SELECT ';' AS a; -- one; two\\nSELECT 2")]
     [("SELECT ';' AS a", 1), ('SELECT 2', 2)]
+    >>> split("-- nothing")
+    []
     """
     try:
         tokens = sqlglot.tokenize(script, read=dialect)
@@ -37,7 +40,7 @@ def split(script: str, dialect: str = "spark") -> list[StatementText]:
         raise SqlError(f"the text cannot be read: {reason}") from None
     parts: list[StatementText] = []
     first = None
-    for token, following in zip(tokens, [*tokens[1:], None], strict=True):
+    for token, following in zip_longest(tokens, tokens[1:]):
         if token.token_type is TokenType.SEMICOLON:
             first = None
             continue
