@@ -11,7 +11,7 @@ slot per variable) and calls the next.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
 from typing import Protocol, TypeAlias
 
@@ -34,7 +34,7 @@ from viewlet.calculus.nodes import (
     is_parameter,
 )
 from viewlet.calculus.schedule import schedule
-from viewlet.calculus.search import compile_end, compile_search
+from viewlet.calculus.search import compile_end, compile_range, compile_search
 from viewlet.core import types
 from viewlet.core.functions import compile_scalar
 from viewlet.core.scalar import Const, Scalar, Var, variables
@@ -118,8 +118,11 @@ class Compiler:
             steps.append((factor, frozenset(known)))
             known |= {var.name for var in factor_variables(factor)}
         runner: Runner = emit
-        for factor, before in reversed(steps):
-            runner = self._step(factor, before, runner)
+        for i, (factor, before) in reversed(list(enumerate(steps))):
+            if isinstance(factor, Rel | Delta | MapRef):
+                runner = self._atom(factor, before, runner, ordered[i + 1 :])
+            else:
+                runner = self._step(factor, before, runner)
         coefficient = term.coefficient
         if coefficient == 1:
             return runner
@@ -155,7 +158,9 @@ class Compiler:
 
         return run
 
-    def _step(self, factor: Factor, known: frozenset[str], following: Runner) -> Runner:
+    def _step(
+        self, factor: Cond | Value | Let | Lift | Extremum | Exists, known: frozenset[str], following: Runner
+    ) -> Runner:
         match factor:
             case Cond(scalar):
                 return self._condition(scalar, following)
@@ -163,8 +168,6 @@ class Compiler:
                 return self._value(scalar, following)
             case Let(var, scalar):
                 return self._assign(var, self.scalar(scalar), known, following)
-            case Rel() | Delta() | MapRef():
-                return self._atom(factor, known, following)
             case Lift(var):
                 return self._assign(var, self._lift(factor, known), known, following)
             case Extremum(var):
@@ -223,7 +226,9 @@ class Compiler:
 
         return assign
 
-    def _atom(self, atom: Rel | Delta | MapRef, known: frozenset[str], following: Runner) -> Runner:
+    def _atom(
+        self, atom: Rel | Delta | MapRef, known: frozenset[str], following: Runner, later: Sequence[Factor]
+    ) -> Runner:
         args = arguments(atom)
         given: list[tuple[int, Callable[[Env], types.Value]]] = []
         binds: list[tuple[int, int]] = []
@@ -237,11 +242,11 @@ class Compiler:
             else:
                 first[arg.name] = position
                 binds.append((position, self.slot(arg)))
-        find = self.store.lookup(atom, tuple(position for position, _ in given))
+        bound = tuple(position for position, _ in given)
         readers = [reader for _, reader in given]
 
         def run(env: Env, weight: Number) -> None:
-            for entry, multiplicity in find(tuple([reader(env) for reader in readers])):
+            for entry, multiplicity in entries(env):
                 if repeats and any(entry[a] != entry[b] for a, b in repeats):
                     continue
                 for position, slot in binds:

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 from viewlet.calculus.extreme import End, as_end
 from viewlet.calculus.monotone import Search, as_search
-from viewlet.calculus.nodes import Extremum, Lift, MapRef, Term
+from viewlet.calculus.nodes import Extremum, Factor, Lift, MapRef, Term
+from viewlet.calculus.ranges import as_range
 from viewlet.core.scalar import Scalar
 
 if TYPE_CHECKING:
@@ -69,6 +70,14 @@ class SearchStore(Protocol):
     ) -> Callable[[Key], SubtreeBest | None]:
         """A function from the values of all other keys to the best of one key along another."""
 
+    def between(
+        self, atom: MapRef, bound: tuple[int, ...], position: int
+    ) -> Callable[[Key, Ask, Ask], Iterable[tuple[Key, Number]]]:
+        """A function from the values of the bound keys, ``before`` and ``inside`` to the entries in between.
+
+        Entries with NULL at the position come along.
+        """
+
     def has_negative(self, name: str) -> bool:
         """Does a map hold a negative value now?"""
 
@@ -112,6 +121,31 @@ def _compile_interval(
         return lambda key: within(key) and rising(env)
 
     return _Interval(applies, lambda env: tuple([read(env) for read in readers]), inside, before, holds)
+
+
+def compile_range(
+    compiler: Compiler, atom: MapRef, bound: tuple[int, ...], others: Iterable[Factor], known: frozenset[str]
+) -> Callable[[Env, Key], Iterable[tuple[Key, Number]]] | None:
+    """The entries of an atom that others confine to a range; ``None`` without one, or without any order."""
+    store = compiler.store
+    if not isinstance(store, SearchStore) or (found := as_range(atom, others, known)) is None:
+        return None
+    slot = compiler.slot(found.key)
+    falling, rising = _all(compiler, found.falling), _all(compiler, found.rising)
+    entries = store.between(atom, bound, atom.keys.index(found.key))
+
+    def visit(env: Env, values: Key) -> Iterable[tuple[Key, Number]]:
+        def inside(key: Any) -> bool:
+            env[slot] = key
+            return falling(env)
+
+        def before(key: Any) -> bool:
+            env[slot] = key
+            return not rising(env)
+
+        return entries(values, before, inside)
+
+    return visit
 
 
 def compile_search(compiler: Compiler, lift: Lift, known: frozenset[str]) -> Callable[[Env], Number] | None:

@@ -199,6 +199,28 @@ class OrderedMap:
         """The least key without ``inside``, which must hold for small keys and fail for large ones."""
         return self._boundary(inside)[1]
 
+    def between(self, before: Callable[[Any], bool], inside: Callable[[Any], bool]) -> list[Any]:
+        """The keys with ``inside`` and without ``before``, ascending, in O(log n + answer).
+
+        Both must hold for small keys and fail for large ones.
+        """
+        found: list[Any] = []
+
+        def visit(node: _Node | None) -> None:
+            if node is None:
+                return
+            if before(node.key):
+                visit(node.right)
+            elif not inside(node.key):
+                visit(node.left)
+            else:
+                visit(node.left)
+                found.append(node.key)
+                visit(node.right)
+
+        visit(self._root)
+        return found
+
     def _boundary(self, inside: Callable[[Any], bool]) -> tuple[Any | None, Any | None]:
         last, beyond, node = None, None, self._root
         while node is not None:

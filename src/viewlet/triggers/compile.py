@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from viewlet.calculus.delta import affected_by, delta
+from viewlet.calculus.crossing import crosses, crossing_delta
+from viewlet.calculus.delta import affected_by
 from viewlet.calculus.events import BatchEvent, Event, TupleEvent
 from viewlet.calculus.from_plan import Alternative, PlanToCalculus
 from viewlet.calculus.keys import inline_keyed_exists
@@ -221,24 +222,26 @@ class Compiler:
         """Statements for one row, and for a batch unless only single rows restrict what changes."""
         one, many = TupleEvent(self.catalog[table]), BatchEvent(self.catalog[table])
         reevaluated = strategy == "reevaluate" and not _is_rows(target)
-        if reevaluated or self._must_recompute(target, one):
+        if reevaluated or self._must_recompute(target, one, strategy):
             statements = [self._recompute(target, table, strategy)]
             self._statements[target.name, table, "tuple"] = tuple(statements)
             self._statements[target.name, table, "batch"] = tuple(statements)
             return
         self._statements[target.name, table, "tuple"] = self._increment(target, one, strategy)
-        if self._must_recompute(target, many):
+        if self._must_recompute(target, many, strategy):
             self._by_row.add((target.name, table))
         else:
             self._statements[target.name, table, "batch"] = self._increment(target, many, strategy)
 
-    def _must_recompute(self, target: MapDefinition, event: Event) -> bool:
-        return any(
+    def _must_recompute(self, target: MapDefinition, event: Event, strategy: str) -> bool:
+        unrestricted = any(
             affected is not None and affected.domain is None
             for term in target.definition
             for factor in term.factors
             if (affected := affected_by(factor, event, self.names)) is not None
         )
+        crossing = strategy == "higher_order" and crosses(target.definition, target.keys, event, self.names)
+        return unrestricted and not crossing
 
     def _recompute(self, target: MapDefinition, table: str, strategy: str) -> Statement:
         materializer = self._materializer(table, DEPTHS[strategy])
@@ -252,7 +255,7 @@ class Compiler:
         """One statement per distinct form of the target's keys."""
         materializer = self._materializer(event.table.name, DEPTHS[strategy])
         by_keys: dict[tuple[Argument, ...], list[Term]] = {}
-        for term in delta(target.definition, event, self.names):
+        for term in crossing_delta(target.definition, event, self.names):
             done = simplify_term(term, frozenset(), self.names, keys=target.keys)
             if done is None:
                 continue

@@ -271,7 +271,7 @@ class Materializer:
         ``keys`` are shared with the outside; those of them that are ``given`` and bound connect nothing.
         """
         known = frozenset(key.name for key in given if key.name in bound)
-        plain = tuple(term for term in query if self._is_plain(term, keys, known))
+        plain = tuple(t for t in query if self._is_plain(t, keys, known) or self._is_of_groups(t, keys))
         other = tuple(term for term in query if term not in plain)
         whole = self.whole(plain, keys) if plain else ()
         rest = [self.term(term, frozenset(key.name for key in keys), known) for term in other]
@@ -290,6 +290,18 @@ class Materializer:
         if not all(self._kept(f, known) for f in kept):
             return False
         if len(self._components(term, known)) != 1:
+            return False
+        return binds_all((term,), keys)
+
+    def _is_of_groups(self, term: Term, keys: tuple[Var, ...]) -> bool:
+        """Does it enumerate groups and compute with their values, all of which a map can follow?
+
+        Such a map holds how many groups have a value: what a maximum of sums is taken of.
+        """
+        nested = [f for f in term.factors if isinstance(f, Lift | Extremum | Exists)]
+        if not any(_is_generator(f) for f in nested) or mentions_event((term,)):
+            return False
+        if not all(isinstance(f, Cond | Let) or self._keepable(f) for f in term.factors):
             return False
         return binds_all((term,), keys)
 

@@ -16,7 +16,7 @@ from viewlet.calculus.evaluate import Compiler as QueryCompiler
 from viewlet.calculus.evaluate import Env, Key, Number, Tables, evaluate_query
 from viewlet.calculus.events import WEIGHT, TupleEvent
 from viewlet.calculus.nodes import Delta, MapRef, Rel
-from viewlet.calculus.search import PrefixSums
+from viewlet.calculus.search import Ask, PrefixSums
 from viewlet.core.types import Value
 from viewlet.errors import ValueRangeError
 from viewlet.indexes import BestMap
@@ -159,6 +159,12 @@ class ReferenceEngine:
         return self._maps[atom.name].best(along, of, op)
 
     def has_negative(self, name: str) -> bool:
+    def between(
+        self, atom: MapRef, bound: tuple[int, ...], position: int
+    ) -> Callable[[Key, Ask, Ask], Iterable[tuple[Key, Number]]]:
+        """See :class:`viewlet.calculus.search.SearchStore`."""
+        return self._maps[atom.name].between(bound, position, len(atom.keys))
+
         """See :class:`viewlet.calculus.search.SearchStore`."""
         return self._maps[name].negatives > 0
 
@@ -188,9 +194,8 @@ class ReferenceEngine:
         """Compile every statement and output against the maps as they are now."""
         program = self.program
         self._runners = {
-            (table, granularity): TriggerRunner(self, trigger, self._maps)
-            for granularity, found in (("tuple", program.triggers), ("batch", program.batch_triggers))
-            for table, trigger in found.items()
+            (table, "tuple"): TriggerRunner(self, trigger, self._maps)
+            for table, trigger in program.triggers.items()
         }
         self._outputs = {
             name: self._output(view, self._queries[name]) for name, view in program.views.items()

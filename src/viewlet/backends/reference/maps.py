@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Literal
+from typing import Any, Literal
 
 from viewlet.calculus.evaluate import Key, Number
 from viewlet.indexes import BestMap, OrderedMap
 
 Entries = Iterable[tuple[Key, Number]]
+Ask = Callable[[Any], bool]
 
 
 _Best = tuple[int, int, Literal["min", "max"]]
@@ -26,6 +27,7 @@ class ReferenceMap:
         self.negatives = 0
         self._slices: dict[tuple[int, ...], dict[Key, set[Key]]] = {}
         self._ordered: dict[int, dict[Key, OrderedMap]] = {}
+        self._levels: dict[tuple[tuple[int, ...], int], dict[Key, OrderedMap]] = {}
         self._best: dict[_Best, dict[Key, BestMap]] = {}
 
     def add(self, key: Key, change: Number) -> None:
@@ -36,6 +38,8 @@ class ReferenceMap:
         for position, slices in self._ordered.items():
             self._add_ordered(slices, position, key, bool(new) - (old is not None), change)
         if bool(new) != (old is not None):
+            for (bound, position), levels in self._levels.items():
+                self._add_level(levels, bound, position, key, bool(new) - (old is not None))
             for wanted, trees in self._best.items():
                 self._set_best(trees, wanted, key)
         if new:
@@ -109,6 +113,39 @@ class ReferenceMap:
             tree.set(place, values.least() if op == "min" else values.greatest())
         if not tree:
             del trees[rest]
+
+    def between(
+        self, bound: tuple[int, ...], position: int, width: int
+    ) -> Callable[[Key, Ask, Ask], Entries]:
+        """A function from the values at the ``bound`` positions to the entries in an interval of one key.
+
+        The interval is told as in :meth:`OrderedMap.between`; entries with NULL for that key come along.
+        """
+        if (bound, position) not in self._levels:
+            levels = self._levels[bound, position] = {}
+            for key in self.entries:
+                self._add_level(levels, bound, position, key, 1)
+        found = self._levels[bound, position]
+        places = tuple(sorted((*bound, position)))
+        gap = places.index(position)
+        look_up = self.lookup(places, width)
+
+        def entries(values: Key, before: Ask, inside: Ask) -> Entries:
+            levels = found.get(values)
+            keys = [None] if levels is None else [None, *levels.between(before, inside)]
+            return [e for key in keys for e in look_up((*values[:gap], key, *values[gap:]))]
+
+        return entries
+
+    def _add_level(
+        self, levels: dict[Key, OrderedMap], bound: tuple[int, ...], position: int, key: Key, change: int
+    ) -> None:
+        if key[position] is not None:
+            part = tuple([key[i] for i in bound])
+            index = levels.setdefault(part, OrderedMap(1))
+            index.add(key[position], (change,))
+            if not len(index):
+                del levels[part]
 
     def _add_ordered(
         self, slices: dict[Key, OrderedMap], position: int, key: Key, count: int, change: Number
