@@ -244,6 +244,15 @@ class Compiler:
                 binds.append((position, self.slot(arg)))
         bound = tuple(position for position, _ in given)
         readers = [reader for _, reader in given]
+        confined = compile_range(self, atom, bound, later, known) if isinstance(atom, MapRef) else None
+        find = self.store.lookup(atom, bound) if confined is None else None
+
+        def entries(env: Env) -> Iterable[tuple[Key, Number]]:
+            values = tuple([reader(env) for reader in readers])
+            if confined is not None:
+                return confined(env, values)
+            assert find is not None
+            return find(values)
 
         def run(env: Env, weight: Number) -> None:
             for entry, multiplicity in entries(env):
