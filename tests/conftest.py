@@ -1,6 +1,10 @@
 """Options of the whole test suite."""
 
 import pytest
+from hypothesis import settings
+
+settings.register_profile("viewlet", deadline=None)  # a slow machine is no reason to fail
+settings.load_profile("viewlet")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

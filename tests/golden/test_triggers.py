@@ -16,9 +16,10 @@ from viewlet.sql.catalog import Catalog, Table, TableKind
 from viewlet.sql.parse import parse
 from viewlet.triggers.compile import compile_views
 from viewlet.triggers.parse import parse_program
+from viewlet.triggers.preaggregate import preaggregate
 from viewlet.triggers.program import Program
 from viewlet.triggers.records import lay_out
-from viewlet.triggers.text import show_program
+from viewlet.triggers.text import show_map, show_program, show_trigger
 from viewlet.workloads import queries, schema
 
 STATIC = ("nation", "region")
@@ -57,6 +58,16 @@ def test_program(case: Case, update: bool) -> None:
 @pytest.mark.parametrize("case", cases("triggers/batch"))
 def test_batch_program(case: Case, update: bool) -> None:
     check(case, lambda text: show_program(program(*text.split()), "batch"), update)
+
+
+@pytest.mark.parametrize("case", cases("triggers/preaggregate"))
+def test_summed_changes(case: Case, update: bool) -> None:
+    def prepared(text: str) -> str:
+        suite, name, table = text.split()
+        found = preaggregate(program(suite, name).batch_triggers[table], catalog(suite)[table])
+        return "\n".join([*map(show_map, found.sums), *show_trigger(found.trigger)])
+
+    check(case, prepared, update)
 
 
 @pytest.mark.parametrize("case", cases("triggers/counts"))

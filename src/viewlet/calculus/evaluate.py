@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
-from typing import Protocol, TypeAlias
+from typing import Protocol, TypeAlias, cast
 
 from viewlet.calculus.nodes import (
     Argument,
@@ -304,7 +304,7 @@ class Tables:
         self,
         columns: Mapping[str, tuple[str, ...]],
         rows: Mapping[str, Mapping[Key, int]],
-        changes: Mapping[str, Mapping[Key, int]] | None = None,
+        changes: Mapping[str, Mapping[Key, Number]] | None = None,
     ) -> None:
         self.columns = columns
         self.rows = rows
@@ -328,7 +328,7 @@ class Tables:
     def _index(
         self,
         table: str,
-        source: Mapping[str, Mapping[Key, int]],
+        source: Mapping[str, Mapping[Key, Number]],
         columns: tuple[str, ...],
         bound: tuple[int, ...],
         absolute: bool,
@@ -337,9 +337,8 @@ class Tables:
         index: dict[Key, list[tuple[Key, Number]]] = {}
         for row, count in source.get(table, {}).items():
             entry = tuple([row[place] for place in places])
-            index.setdefault(tuple([entry[i] for i in bound]), []).append(
-                (entry, abs(count) if absolute else count)
-            )
+            number = cast(Number, abs(count)) if absolute else count
+            index.setdefault(tuple([entry[i] for i in bound]), []).append((entry, number))
         return index
 
 

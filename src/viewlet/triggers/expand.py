@@ -17,6 +17,7 @@ from itertools import product
 
 from viewlet.calculus.nodes import Factor, Query, Term, Value
 from viewlet.calculus.nodes import product as factor_product
+from viewlet.core.arithmetic import arithmetic_type
 from viewlet.core.scalar import Call, Const, Scalar, call, is_null, nullable, variables
 from viewlet.core.types import BIGINT, Type
 
@@ -41,10 +42,41 @@ def expand_values(term: Term, place: Place) -> Query:
         for choice in product(*choices)
         for new in factor_product(
             *rest,
-            *(Value(scalar) for _, scalars in choice for scalar in scalars),
+            *(Value(scalar) for _, scalars in choice for scalar in _gathered(scalars, place)),
             coefficient=term.coefficient * _product(c for c, _ in choice),
         )
     )
+
+
+def _gathered(scalars: Iterable[Scalar], place: Place) -> list[Scalar]:
+    """``nz(a) * nz(b) -> nz(a * b)`` within one place, so that a sum is not kept a second time in pieces."""
+    found: dict[object, Scalar] = {}
+    rest: list[Scalar] = []
+    for scalar in scalars:
+        wrapper = scalar.op if isinstance(scalar, Call) and scalar.op in ("nz", "nn") else ""
+        places = frozenset(_places(scalar, place))
+        together = _multiplied(found.get((wrapper, places)), scalar, wrapper)
+        if together is None:
+            rest.append(scalar)
+        else:
+            found[wrapper, places] = together
+    return [*found.values(), *rest]
+
+
+def _multiplied(left: Scalar | None, right: Scalar, wrapper: str) -> Scalar | None:
+    """The product of two values with the same wrapper as one value; ``None`` if it might round.
+
+    It is at least a BIGINT: what stood around it before need not have been as narrow as its sides.
+    """
+    if left is None:
+        return right
+    a, b = (side.args[0] if wrapper and isinstance(side, Call) else side for side in (left, right))
+    kind = arithmetic_type("*", a, b)
+    kind = BIGINT if kind.is_integer else kind
+    if not _exact_product(kind, a.type, b.type):
+        return None
+    whole = call("*", a, b, type=kind)
+    return call(wrapper, whole, type=BIGINT if wrapper == "nn" else kind) if wrapper else whole
 
 
 def _product(numbers: Iterable[int]) -> int:

@@ -3,8 +3,8 @@
 While a query is one product, a condition in it can promise that a variable is not NULL, and the earlier
 stages make use of that. Materialization tears products apart: a map over one table holds rows that a
 condition elsewhere would have dropped. So before anything is stored or run, every variable gets the
-nullability of what binds it: the columns of tables, the keys of maps, the scalars of lets. The type is that of
-the first binder: a variable that joins an INT with a BIGINT column has had the type of either on its way here.
+nullability of what binds it: the columns of tables, the keys of maps, the scalars of lets. The type is that
+of the first binder: a variable that joins an INT with a BIGINT column has had either on its way here.
 """
 
 from __future__ import annotations

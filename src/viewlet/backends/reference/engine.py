@@ -25,6 +25,7 @@ from viewlet.plan.nodes import Query
 from viewlet.sql.catalog import Catalog
 from viewlet.triggers.compile import Compiler
 from viewlet.triggers.cost import Statistics
+from viewlet.triggers.preaggregate import preaggregate
 from viewlet.triggers.program import MapDefinition, Program, Statement, Trigger, View
 
 Sums = Callable[[Env], dict[Key, Number]]
@@ -158,13 +159,13 @@ class ReferenceEngine:
         """See :class:`viewlet.calculus.search.SearchStore`."""
         return self._maps[atom.name].best(along, of, op)
 
-    def has_negative(self, name: str) -> bool:
     def between(
         self, atom: MapRef, bound: tuple[int, ...], position: int
     ) -> Callable[[Key, Ask, Ask], Iterable[tuple[Key, Number]]]:
         """See :class:`viewlet.calculus.search.SearchStore`."""
         return self._maps[atom.name].between(bound, position, len(atom.keys))
 
+    def has_negative(self, name: str) -> bool:
         """See :class:`viewlet.calculus.search.SearchStore`."""
         return self._maps[name].negatives > 0
 
@@ -187,6 +188,7 @@ class ReferenceEngine:
         rows = consolidate((change.row, change.weight) for change in changes)
         columns = {table: self._compiler.catalog[table].column_names}
         self._batch = Tables(columns, {}, {table: rows})
+        self._batch = Tables(columns | runner.summed_columns, {}, {table: rows, **runner.summed()})
         runner.run((), 1, journal)
         runner.recompute(journal)
 
@@ -197,6 +199,9 @@ class ReferenceEngine:
             (table, "tuple"): TriggerRunner(self, trigger, self._maps)
             for table, trigger in program.triggers.items()
         }
+        for table, trigger in program.batch_triggers.items():
+            prepared = preaggregate(trigger, program.tables[table])
+            self._runners[table, "batch"] = TriggerRunner(self, prepared.trigger, self._maps, prepared.sums)
         self._outputs = {
             name: self._output(view, self._queries[name]) for name, view in program.views.items()
         }
@@ -227,12 +232,27 @@ class ReferenceEngine:
 class TriggerRunner:
     """One compiled trigger."""
 
-    def __init__(self, engine: ReferenceEngine, trigger: Trigger, maps: Mapping[str, ReferenceMap]) -> None:
+    def __init__(
+        self,
+        engine: ReferenceEngine,
+        trigger: Trigger,
+        maps: Mapping[str, ReferenceMap],
+        sums: Iterable[MapDefinition] = (),
+    ) -> None:
         self._parameters = tuple(
             var.name for var in TupleEvent(engine._compiler.catalog[trigger.table]).parameters
         )
         self._increments = [(maps[s.target], *_compile(engine, s)) for s in trigger.increments]
         self._recomputations = [(maps[s.target], *_compile(engine, s)) for s in trigger.recomputations]
+        self._sums = [
+            (total.name, *_compile(engine, Statement(total.name, total.keys, ":=", total.definition)))
+            for total in sums
+        ]
+        self.summed_columns = {total.name: tuple(key.name for key in total.keys) for total in sums}
+
+    def summed(self) -> dict[str, dict[Key, Number]]:
+        """The batch summed for its readers, see :mod:`viewlet.triggers.preaggregate`."""
+        return {name: sums(compiler.environment({})) for name, compiler, sums in self._sums}
 
     def run(self, row: Row, weight: int, journal: list[tuple[ReferenceMap, Key, Number]]) -> None:
         """Compute every increment from the old state, then write them all."""
