@@ -6,26 +6,32 @@ Every check is made here, before any state is touched: which columns there are, 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from itertools import repeat
 from typing import Any, TypeAlias
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
-from viewlet.backends.base import Change, Row
+from viewlet.backends.base import ArrowChanges, Change, Row
 from viewlet.core.types import BIGINT, VARCHAR, Column, Schema
-from viewlet.errors import DataError
+from viewlet.errors import DataError, ValueRangeError
 from viewlet.plan.evaluate import row_order
 from viewlet.sql.catalog import Table
-from viewlet.values import physical, read_column, to_arrow
+from viewlet.values import arrow_column, arrow_schema, physical, physical_values, read_column, to_arrow
 
 Data: TypeAlias = Any
+Weights: TypeAlias = NDArray[np.int64] | None
 
 WEIGHT = "_weight"
 CHANGE_TYPE = "_change_type"
 COMMIT_VERSION = "_commit_version"
 DIRECTIONS = frozenset({WEIGHT, CHANGE_TYPE})
 FEED_COLUMNS = frozenset({COMMIT_VERSION, "_commit_timestamp"})
+MOST_COPIES = (1 << 31) - 1
 CHANGE_TYPES = {"insert": 1, "update_postimage": 1, "delete": -1, "update_preimage": -1}
 
 
@@ -33,7 +39,7 @@ CHANGE_TYPES = {"insert": 1, "update_postimage": 1, "delete": -1, "update_preima
 class Batch:
     """Checked changes of one table; ``keyed`` if the rows hold only the columns of the primary key."""
 
-    changes: list[Change]
+    changes: Sequence[Change]
     keyed: bool = False
 
 
@@ -51,13 +57,14 @@ def read_changes(table: Table, data: Data) -> Batch:
 def read_inserts(table: Table, data: Data) -> Batch:
     """Rows that appear."""
     names, columns = _columns(table, data, table.column_names)
-    return _batch(table, *_without_direction(table, names, columns), [1] * len(columns[0]))
+    return _batch(table, *_without_direction(table, names, columns), None)
 
 
 def read_deletes(table: Table, data: Data) -> Batch:
     """Rows that disappear; of a table with a primary key the key alone may be given."""
     names, columns = _columns(table, data, table.column_names, table.key)
-    return _batch(table, *_without_direction(table, names, columns), [-1] * len(columns[0]))
+    weights = np.full(len(columns[0]), -1, np.int64)
+    return _batch(table, *_without_direction(table, names, columns), weights)
 
 
 def read_row(table: Table, values: Sequence[Any]) -> Row:
@@ -69,11 +76,41 @@ def read_row(table: Table, values: Sequence[Any]) -> Row:
     )
 
 
-def _batch(table: Table, names: list[str], columns: list[Any], weights: list[int]) -> Batch:
-    used = _match_columns(table, names, may_be_keyed=all(weight <= 0 for weight in weights))
-    values = [read_column(columns[names.index(column.name)], column, table.name) for column in used]
-    changes = [Change(row, w) for row, w in zip(zip(*values, strict=True), weights, strict=True) if w]
-    return Batch(changes, keyed=len(used) < len(table.columns))
+def arrow_changes(table: Table, columns: Sequence[pa.ChunkedArray], weights: Weights) -> ArrowChanges:
+    """Changes as one Arrow batch, from columns of the declared types."""
+    arrays = [_one_array(column) for column in columns]
+    batch = pa.RecordBatch.from_arrays(arrays, schema=arrow_schema(table.columns))
+    if weights is not None and not weights.all():
+        batch, weights = batch.filter(pa.array(weights != 0)), weights[weights != 0]
+    return ArrowChanges(batch, weights, partial(rows_of, table.columns))
+
+
+def rows_of(columns: Schema, batch: pa.RecordBatch) -> Iterator[Row]:
+    """The rows of a batch as tuples of physical values."""
+    pairs = zip(batch.columns, columns, strict=True)
+    return zip(*(physical_values(values, column.type) for values, column in pairs), strict=True)
+
+
+def _one_array(column: pa.ChunkedArray) -> pa.Array:
+    combined = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+    if isinstance(combined, pa.ChunkedArray):
+        if combined.num_chunks > 1:
+            raise DataError(f"a batch of {len(column)} rows holds over 2 GB of text: split it")
+        combined = combined.chunk(0) if combined.num_chunks else pa.array([], column.type)
+    return combined
+
+
+def _batch(table: Table, names: list[str], columns: list[Any], weights: Weights) -> Batch:
+    used = _match_columns(table, names, may_be_keyed=weights is not None and bool((weights <= 0).all()))
+    keyed = len(used) < len(table.columns)
+    given = [columns[names.index(column.name)] for column in used]
+    if not keyed and all(isinstance(values, pa.ChunkedArray) for values in given):
+        pairs = zip(given, used, strict=True)
+        checked = [arrow_column(values, column, table.name) for values, column in pairs]
+        return Batch(arrow_changes(table, checked, weights))
+    rows = zip(*map(read_column, given, used, repeat(table.name)), strict=True)
+    counts = repeat(1) if weights is None else weights.tolist()
+    return Batch([Change(row, n) for row, n in zip(rows, counts, strict=False) if n], keyed)
 
 
 def _columns(table: Table, data: Data, *orders: tuple[str, ...]) -> tuple[list[str], list[Any]]:
@@ -180,14 +217,14 @@ def _match_columns(table: Table, names: list[str], may_be_keyed: bool) -> Schema
     return table.columns
 
 
-def _weights(table: Table, names: list[str], columns: list[Any]) -> list[int]:
-    """Which way each row goes, and how often."""
+def _weights(table: Table, names: list[str], columns: list[Any]) -> Weights:
+    """Which way each row goes, and how often; nothing where all are inserted once."""
     if names and {*names} >= DIRECTIONS:
         raise DataError(f"table {table.name!r}: give either {WEIGHT} or {CHANGE_TYPE}, not both")
     if WEIGHT in names:
-        return read_column(columns[names.index(WEIGHT)], Column(WEIGHT, BIGINT, nullable=False), table.name)
+        return _counts(table, columns[names.index(WEIGHT)])
     if CHANGE_TYPE not in names:
-        return [1] * len(columns[0])
+        return None
     column = Column(CHANGE_TYPE, VARCHAR, nullable=False)
     words = read_column(columns[names.index(CHANGE_TYPE)], column, table.name)
     for number, word in enumerate(words):
@@ -196,7 +233,23 @@ def _weights(table: Table, names: list[str], columns: list[Any]) -> list[int]:
             raise DataError(
                 f"table {table.name!r}, row {number}: {CHANGE_TYPE} is {word!r}, not one of {known}"
             )
-    return [CHANGE_TYPES[word] for word in words]
+    return np.fromiter(map(CHANGE_TYPES.__getitem__, words), np.int64, len(words))
+
+
+def _counts(table: Table, values: Any) -> NDArray[np.int64]:
+    """The column ``_weight``; a row comes or goes at most ``MOST_COPIES`` times at once."""
+    column = Column(WEIGHT, BIGINT, nullable=False)
+    if isinstance(values, list):
+        weights = np.array(read_column(values, column, table.name), np.int64)
+    else:
+        weights = arrow_column(values, column, table.name).to_numpy()
+    if len(weights) and max(weights.max(), -weights.min()) > MOST_COPIES:
+        number = int(np.argmax((weights > MOST_COPIES) | (weights < -MOST_COPIES)))
+        raise ValueRangeError(
+            f"table {table.name!r}, row {number}: {WEIGHT} is {weights[number]}; "
+            f"at most {MOST_COPIES} copies of a row may come or go at once"
+        )
+    return weights
 
 
 def feed(changes: Mapping[Row, int], columns: Schema, version: int, weights: bool) -> pa.Table:

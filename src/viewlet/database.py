@@ -24,7 +24,7 @@ from viewlet.changes import Batch, Data, read_changes, read_deletes, read_insert
 from viewlet.core.types import Column, Schema
 from viewlet.errors import BackendError, CatalogError, DataError, StorageError
 from viewlet.handles import TableHandle, View
-from viewlet.kept import KeptRows, OnConflict
+from viewlet.kept import Image, KeptRows, OnConflict
 from viewlet.literals import rows_of_delete, rows_of_insert
 from viewlet.plan.evaluate import ordered_rows, sorted_rows
 from viewlet.plan.nodes import Query
@@ -295,7 +295,7 @@ class Database:
                 return known
             if trigger not in ("auto", "tuple", "batch"):
                 raise DataError(f"trigger={trigger!r}: use 'auto', 'tuple' or 'batch'")
-            changes: dict[str, list[Change]] = {}
+            changes: dict[str, Sequence[Change]] = {}
             for name, data in batch.items():
                 table = self._changeable(name)
                 if table.name in changes:
@@ -321,7 +321,7 @@ class Database:
             raise CatalogError(f"static table {name!r} cannot change any more: it is read by {readers}")
         return table
 
-    def _net(self, table: Table, batch: Batch, on_conflict: OnConflict) -> list[Change]:
+    def _net(self, table: Table, batch: Batch, on_conflict: OnConflict) -> Sequence[Change]:
         if table.kind is not TableKind.STREAM:
             return self._kept[table.name].net(batch, on_conflict)
         if batch.keyed:
@@ -445,7 +445,7 @@ class Database:
         with self._open():
             return Stats(
                 self._version,
-                {name: sum(kept.bag.values()) for name, kept in self._kept.items()},
+                {name: kept.count() for name, kept in self._kept.items()},
                 {name: sum(self._bag(name).values()) for name in self._views},
                 {name: view.refreshes for name, view in self._views.items()},
                 self._views.stats(),
@@ -472,9 +472,12 @@ class Database:
         with self._open():
             tables = [table for table in self.catalog.values() if table.kind is not TableKind.VIEW]
             return Snapshot(
-                tuple((self._definition(table), dict(self._bag(table.name))) for table in tables),
+                tuple((self._definition(table), self._image(table.name)) for table in tables),
                 tuple(self._views.state(name, self.catalog) for name in self._views),
             )
+
+    def _image(self, table: str) -> Image | None:
+        return self._kept[table].image() if table in self._kept else None
 
     def _definition(self, table: Table) -> parse.CreateTable:
         rule = self._conflict_rules[table.name]
@@ -493,10 +496,10 @@ class Database:
             if made != commit.version:
                 raise StorageError(f"commit {commit.version} follows on {made - 1}: the log has a gap")
 
-    def restore_rows(self, table: str, rows: Iterable[tuple[Row, int]]) -> None:
+    def restore_rows(self, table: str, rows: Sequence[Change]) -> None:
         """Give a table rows that it kept."""
         with self._open():
-            self._kept[table].load(rows)
+            self._kept[table].commit(rows)
 
     def restore_view(self, state: ViewState) -> None:
         """Create a view again with what it held of streams."""

@@ -1,5 +1,8 @@
 """The rows that a table keeps: a bag, and with a primary key an index on it.
 
+Arrow batches that only insert are kept as they came, and enter the bag when somebody asks for single rows: to
+delete some, or to look a key up. Until then they cost no more than their memory.
+
 A batch is checked against them before anything changes: what it deletes must be there, and a key may occur
 once. Only the net effect of a batch counts, so the order of its rows does not matter, except that of two
 inserted rows with the same key the conflict rule keeps the first or the last.
@@ -7,18 +10,28 @@ inserted rows with the same key the conflict rule keeps the first or the last.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Literal, NoReturn, TypeAlias
 
-from viewlet.backends.base import Bag, Change, MapStats, Row
+from viewlet.backends.base import ArrowChanges, Bag, Change, MapStats, Row
 from viewlet.changes import Batch
 from viewlet.core.casts import show
 from viewlet.core.types import Column
 from viewlet.errors import DataError
 from viewlet.plan.evaluate import consolidate
 from viewlet.sql.catalog import Table
+from viewlet.values import physical_values
 
 OnConflict: TypeAlias = Literal["error", "update", "nothing"]
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """The rows of a table at one moment: a bag, and Arrow batches of further rows."""
+
+    bag: Bag
+    arrived: tuple[ArrowChanges, ...]
 
 
 class KeptRows:
@@ -26,11 +39,26 @@ class KeptRows:
 
     def __init__(self, table: Table) -> None:
         self.table = table
-        self.bag: Bag = {}
+        self._bag: Bag = {}
+        self._arrived: list[ArrowChanges] = []
         self._slots = tuple(i for i, column in enumerate(table.columns) if column.name in table.key)
         self._by_key: dict[Row, Row] = {}
+        self._arrived_keys: set[Row] = set()
+        self._looked_at: tuple[ArrowChanges | None, set[Row]] = (None, set())
 
-    def net(self, batch: Batch, on_conflict: OnConflict) -> list[Change]:
+    @property
+    def bag(self) -> Bag:
+        """All rows, each with its number of copies."""
+        while self._arrived:
+            self._take(self._arrived.pop())
+        self._arrived_keys.clear()
+        return self._bag
+
+    def image(self) -> Image:
+        """What is kept, as it is now and will stay: later commits do not change it."""
+        return Image(dict(self._bag), tuple(self._arrived))
+
+    def net(self, batch: Batch, on_conflict: OnConflict) -> Sequence[Change]:
         """The changes that a batch comes down to, each row once; refused if the rows do not allow them.
 
         >>> from viewlet.core.types import BIGINT, Column
@@ -38,48 +66,79 @@ class KeptRows:
         >>> kept.net(Batch([Change((1,), -1), Change((2,), 1), Change((1,), 1)]), "error")
         [Change(row=(2,), weight=1)]
         """
+        if self._is_plain(batch.changes):
+            return batch.changes
         if self.table.key:
             net = self._net_by_key(batch, on_conflict)
         else:
             net = consolidate((change.row, change.weight) for change in batch.changes)
+            bag = self.bag
             for row, weight in net.items():
-                if self.bag.get(row, 0) + weight < 0:
+                if bag.get(row, 0) + weight < 0:
                     self._absent(row)
         return [Change(row, weight) for row, weight in net.items()]
 
-    def commit(self, changes: Iterable[Change]) -> None:
+    def commit(self, changes: Sequence[Change]) -> None:
         """Take over changes that :meth:`net` has allowed."""
+        if isinstance(changes, ArrowChanges) and self._is_plain(changes):
+            self._arrived.append(changes.owned())
+            self._arrived_keys |= self._looked_at[1]
+            self._looked_at = None, set()
+        else:
+            assert self.bag is self._bag, "what arrived before comes first"
+            self._take(changes)
+
+    def _take(self, changes: Sequence[Change]) -> None:
         for change in sorted(changes, key=lambda change: change.weight):
-            weight = self.bag.get(change.row, 0) + change.weight
+            weight = self._bag.get(change.row, 0) + change.weight
             if weight:
-                self.bag[change.row] = weight
+                self._bag[change.row] = weight
             else:
-                del self.bag[change.row]
+                del self._bag[change.row]
             if self._slots:
                 if weight:
                     self._by_key[self._key(change.row)] = change.row
                 else:
                     del self._by_key[self._key(change.row)]
 
-    def load(self, rows: Iterable[tuple[Row, int]]) -> None:
-        """Take over rows that were kept before."""
-        loaded = dict(rows)
-        self.bag |= loaded
-        if self._slots:
-            self._by_key |= {self._key(row): row for row in loaded}
+    def count(self) -> int:
+        """The number of rows, copies included."""
+        return sum(self._bag.values()) + sum(changes.total for changes in self._arrived)
 
     def stats(self) -> MapStats:
-        """Distinct rows, and their bytes: 100 for a dict entry plus 60 per column."""
-        return MapStats(f"table {self.table.name}", len(self.bag), len(self.bag) * self._row_bytes)
+        """Rows and bytes: 100 for a dict entry plus 60 per column, and the buffers of Arrow batches."""
+        rows = len(self._bag) + sum(map(len, self._arrived))
+        arrived = sum(changes.batch.nbytes for changes in self._arrived)
+        return MapStats(f"table {self.table.name}", rows, len(self._bag) * self._row_bytes + arrived)
 
-    def growth(self, changes: Iterable[Change]) -> int:
+    def growth(self, changes: Sequence[Change]) -> int:
         """The bytes that changes would add at most."""
-        appearing = sum(change.weight > 0 and change.row not in self.bag for change in changes)
+        if isinstance(changes, ArrowChanges) and self._is_plain(changes):
+            return int(changes.batch.nbytes)
+        bag = self.bag
+        appearing = sum(change.weight > 0 and change.row not in bag for change in changes)
         return appearing * self._row_bytes
 
     @property
     def _row_bytes(self) -> int:
         return 100 + 60 * len(self.table.columns)
+
+    def _is_plain(self, changes: Sequence[Change]) -> bool:
+        """Is it an Arrow batch that only inserts, and no key twice?"""
+        if not isinstance(changes, ArrowChanges) or not changes.inserts:
+            return False
+        if not self._slots:
+            return True
+        if changes is not self._looked_at[0]:
+            self._looked_at = changes, self._keys(changes)
+        keys = self._looked_at[1]
+        apart = keys.isdisjoint(self._arrived_keys) and keys.isdisjoint(self._by_key)
+        return apart and len(keys) == changes.total
+
+    def _keys(self, changes: ArrowChanges) -> set[Row]:
+        """The primary keys of the rows of a batch."""
+        columns = [(changes.batch.column(slot), self.table.columns[slot].type) for slot in self._slots]
+        return set(zip(*(physical_values(values, kind) for values, kind in columns), strict=True))
 
     def _key(self, row: Row) -> Row:
         return tuple([row[slot] for slot in self._slots])

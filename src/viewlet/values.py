@@ -158,6 +158,11 @@ _PHYSICAL: Mapping[Kind, Callable[[Any, Type, str], Any]] = {
 
 
 def _read_arrow_column(values: pa.ChunkedArray, column: Column, table: str) -> list[Value]:
+    return physical_values(arrow_column(values, column, table), column.type)
+
+
+def arrow_column(values: pa.ChunkedArray, column: Column, table: str) -> pa.ChunkedArray:
+    """A column of Arrow data in the declared type; refused if a value does not fit exactly."""
     where = f"table {table!r}, column {column.name!r}"
     if pa.types.is_dictionary(values.type):
         values = values.cast(values.type.value_type)
@@ -165,12 +170,12 @@ def _read_arrow_column(values: pa.ChunkedArray, column: Column, table: str) -> l
         row = values.is_null().index(True).as_py()
         raise DataError(f"{where}, row {row}: NULL in a NOT NULL column")
     if pa.types.is_null(values.type):
-        return [None] * len(values)
+        return pa.chunked_array([pa.nulls(len(values), arrow_type(column.type))])
     if not _accepts(column.type, values.type):
         hint = "; convert it to UTC and drop the zone" if getattr(values.type, "tz", None) else ""
         raise DataError(f"{where}: the data is {values.type} where {column.type} is expected{hint}")
     try:
-        return _physical_arrow(values, column.type)
+        return _declared(values, column.type)
     except (pa.ArrowInvalid, _DoesNotFitError):
         for number, value in enumerate(values.to_pylist()):
             physical(value, column, table, number)
@@ -201,30 +206,40 @@ def _accepts(kind: Type, source: pa.DataType) -> bool:
             return any(is_text(source) for is_text in texts)
 
 
-def _physical_arrow(values: pa.ChunkedArray, kind: Type) -> list[Value]:
+def _declared(values: pa.ChunkedArray, kind: Type) -> pa.ChunkedArray:
+    """Arrow data in the type of a column, every value as it was; DOUBLE has no negative zero here."""
     target = arrow_type(kind)
-    if kind.kind is Kind.DECIMAL:
-        if pa.types.is_integer(values.type):
-            values = values.cast(pa.decimal128(20, 0))
-        wide_enough = values.cast(pa.decimal256(76, kind.scale))
-        return _unscaled(wide_enough.cast(target))
     if kind.is_floating:
         values = pc.add(values.cast(pa.float64()).cast(target, safe=False), pa.scalar(0.0, target))
         if pc.all(pc.is_finite(values), min_count=0).as_py() is False:
             raise _DoesNotFitError
-        return list(values.to_pylist())
-    values = values.cast(target)
+        return values
+    if values.type == target:
+        return values
+    if kind.kind is Kind.DECIMAL:
+        if pa.types.is_integer(values.type):
+            values = values.cast(pa.decimal128(20, 0))
+        values = values.cast(pa.decimal256(76, kind.scale))
+    return values.cast(target)
+
+
+def physical_values(values: pa.ChunkedArray | pa.Array, kind: Type) -> list[Value]:
+    """The physical values of Arrow data that has the type of its column."""
+    if kind.kind is Kind.DECIMAL:
+        return _unscaled(values)
     if kind.kind is Kind.DATE:
         values = values.cast(pa.int32())
     elif kind.kind is Kind.TIMESTAMP:
         values = values.cast(pa.int64())
+    if not values.null_count and kind.kind not in (Kind.VARCHAR, Kind.BOOLEAN, Kind.NULL):
+        return values.to_numpy().tolist()  # type: ignore[no-any-return]
     return list(values.to_pylist())
 
 
-def _unscaled(values: pa.ChunkedArray) -> list[Value]:
+def _unscaled(values: pa.ChunkedArray | pa.Array) -> list[Value]:
     """The integers inside a decimal128 column: 16 bytes each, least significant word first."""
     result: list[Value] = []
-    for chunk in values.chunks:
+    for chunk in values.chunks if isinstance(values, pa.ChunkedArray) else [values]:
         buffer = chunk.buffers()[1]
         if buffer is None:
             result.extend([None] * len(chunk))

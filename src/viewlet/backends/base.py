@@ -40,6 +40,8 @@ class ArrowChanges(Sequence[Change]):
     physical values are made by ``read``, once, if anybody asks for them.
     """
 
+    __hash__ = None  # type: ignore[assignment]
+
     def __init__(
         self,
         batch: pa.RecordBatch,
@@ -64,6 +66,12 @@ class ArrowChanges(Sequence[Change]):
     def __iter__(self) -> Iterator[Change]:
         return iter(self.rows())
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and self.rows() == list(other)
+
+    def __repr__(self) -> str:
+        return f"<ArrowChanges: {len(self)} rows>"
+
     def rows(self) -> list[Change]:
         """The changes row by row."""
         if self._rows is None:
@@ -80,6 +88,17 @@ class ArrowChanges(Sequence[Change]):
     def total(self) -> int:
         """The sum of all weights."""
         return len(self) if self.weights is None else int(self.weights.sum())
+
+    def slice(self, start: int, rows: int) -> ArrowChanges:
+        """Some of the changes, without a copy."""
+        weights = None if self.weights is None else self.weights[start : start + rows]
+        return ArrowChanges(self.batch.slice(start, rows), weights, self._read)
+
+    def owned(self) -> ArrowChanges:
+        """The same changes in memory of their own: what came in may belong to arrays that change."""
+        copied = pa.ipc.read_record_batch(self.batch.serialize(), self.batch.schema)
+        weights = None if self.weights is None else self.weights.copy()
+        return ArrowChanges(copied, weights, self._read)
 
     def negated(self) -> ArrowChanges:
         """The opposite changes."""

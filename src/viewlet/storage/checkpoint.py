@@ -9,14 +9,16 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from viewlet.backends.base import Bag
+from viewlet.core.types import Schema
+from viewlet.kept import Image
 from viewlet.sql.parse import CreateTable, CreateView
 from viewlet.storage.container import Container, Head, Part
 from viewlet.storage.definitions import encode_definition
-from viewlet.storage.encode import blocks, encode_entries, encode_rows
+from viewlet.storage.encode import blocks, encode_entries, encode_part, encode_rows
 from viewlet.storage.streams import StreamState
 
 ROWS_PER_PART = 1 << 13  # small pieces: a commit waits for one at most
+ARROW_ROWS_PER_PART = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +34,7 @@ class ViewState:
 class Snapshot:
     """A copy of a database between two commits; views in the order of their creation."""
 
-    tables: tuple[tuple[CreateTable, Bag], ...]
+    tables: tuple[tuple[CreateTable, Image | None], ...]
     views: tuple[ViewState, ...]
 
 
@@ -54,11 +56,11 @@ def write_checkpoint(container: Container, snapshot: Snapshot, start: Head) -> i
 
 def parts_of(snapshot: Snapshot) -> Iterator[Part]:
     """The pieces of a snapshot: each table before its rows, each view before its entries."""
-    for definition, bag in snapshot.tables:
-        name, columns = definition.table.name, definition.table.columns
+    for definition, image in snapshot.tables:
+        name = definition.table.name
         yield Part("table", name, encode_definition(definition))
-        for block in blocks(bag.items(), ROWS_PER_PART):
-            yield Part("rows", name, encode_rows(block, columns))
+        if image is not None:
+            yield from (Part("rows", name, body) for body in _rows(image, definition.table.columns))
     for view in snapshot.views:
         name, labels = view.statement.name, list(view.streams)
         written = {"birth": view.birth, "labels": labels}
@@ -67,3 +69,12 @@ def parts_of(snapshot: Snapshot) -> Iterator[Part]:
         for number, entries in enumerate(view.streams.values()):
             for some in blocks(entries.items(), ROWS_PER_PART):
                 yield Part(f"entries {number}", name, encode_entries(some))
+
+
+def _rows(image: Image, columns: Schema) -> Iterator[bytes]:
+    """The rows of a table in pieces: the bag block by block, Arrow batches cut and written as they are."""
+    for block in blocks(image.bag.items(), ROWS_PER_PART):
+        yield encode_rows(block, columns)
+    for changes in image.arrived:
+        for start in range(0, len(changes), ARROW_ROWS_PER_PART):
+            yield encode_part(changes.slice(start, ARROW_ROWS_PER_PART), columns)

@@ -7,7 +7,6 @@ may be an integer of any size or a fraction.
 
 from __future__ import annotations
 
-import io
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,15 +14,18 @@ from fractions import Fraction
 from itertools import islice
 from typing import TypeVar
 
+import numpy as np
 import pyarrow as pa
 
-from viewlet.backends.base import Change, Row
+from viewlet.backends.base import ArrowChanges, Change, Row
 from viewlet.calculus.evaluate import Key, Number
+from viewlet.changes import arrow_changes
 from viewlet.core.types import Schema
 from viewlet.sql.catalog import Catalog, Table
-from viewlet.values import read_column, to_arrow
+from viewlet.values import arrow_column, arrow_schema, to_arrow
 
 ROWS_PER_BLOCK = 1 << 16
+WEIGHTS = "weight"
 
 Item = TypeVar("Item")
 
@@ -39,50 +41,67 @@ class Commit:
 
 def encode_changes(changes: Mapping[str, Sequence[Change]], catalog: Catalog) -> bytes:
     """The changes of all tables: a line of JSON with names and sizes, then one Arrow stream per table."""
-    streams = {
-        name: encode_rows(((c.row, c.weight) for c in part), catalog[name].columns)
-        for name, part in changes.items()
-    }
+    streams = {name: encode_part(part, catalog[name].columns) for name, part in changes.items()}
     header = json.dumps({name: len(stream) for name, stream in streams.items()}).encode()
-    return b"\n".join([header, b"".join(streams.values())])
+    return b"".join([header, b"\n", *streams.values()])
 
 
-def decode_changes(body: bytes, catalog: Catalog) -> dict[str, list[Change]]:
+def decode_changes(body: bytes, catalog: Catalog) -> dict[str, ArrowChanges]:
     """The changes that :func:`encode_changes` wrote, checked against the tables of the catalog."""
-    header, _, rest = body.partition(b"\n")
+    start = body.index(b"\n") + 1
     changes = {}
-    start = 0
-    for name, size in json.loads(header).items():
-        rows = decode_rows(memoryview(rest)[start : start + size], catalog[name])
-        changes[name] = [Change(row, weight) for row, weight in rows]
+    for name, size in json.loads(body[:start]).items():
+        changes[name] = decode_rows(memoryview(body)[start : start + size], catalog[name])
         start += size
     return changes
 
 
+def encode_part(changes: Sequence[Change], columns: Schema) -> bytes:
+    """The changes of one table as an Arrow IPC stream; an Arrow batch is written as it is."""
+    if isinstance(changes, ArrowChanges):
+        return _stream([_weighted(changes)])
+    return encode_rows(((change.row, change.weight) for change in changes), columns)
+
+
 def encode_rows(rows: Iterable[tuple[Row, int]], columns: Schema) -> bytes:
     """Rows with weights as one Arrow IPC stream, a block after the other."""
-    sink = io.BytesIO()
-    writer: pa.RecordBatchStreamWriter | None = None
-    for block in blocks(rows, ROWS_PER_BLOCK):
+
+    def table(block: list[tuple[Row, int]]) -> pa.Table:
         weights = pa.array([weight for _, weight in block], pa.int64())
-        table = to_arrow([row for row, _ in block], columns).append_column("weight", weights)
-        writer = writer or pa.ipc.new_stream(sink, table.schema)
-        writer.write_table(table)
+        return to_arrow([row for row, _ in block], columns).append_column(WEIGHTS, weights)
+
+    return _stream(map(table, blocks(rows, ROWS_PER_BLOCK)))
+
+
+def _weighted(changes: ArrowChanges) -> pa.Table:
+    weights = np.ones(len(changes), np.int64) if changes.weights is None else changes.weights
+    return pa.Table.from_batches([changes.batch]).append_column(WEIGHTS, pa.array(weights))
+
+
+def _stream(tables: Iterable[pa.Table]) -> bytes:
+    """Tables of one schema as an Arrow IPC stream; nothing for no rows."""
+    sink = pa.BufferOutputStream()
+    writer: pa.RecordBatchStreamWriter | None = None
+    for table in tables:
+        if table.num_rows:
+            writer = writer or pa.ipc.new_stream(sink, table.schema)
+            writer.write_table(table)
     if writer is not None:
         writer.close()
-    return sink.getvalue()
+    return sink.getvalue().to_pybytes()  # type: ignore[no-any-return]
 
 
-def decode_rows(stream: bytes | memoryview, table: Table) -> Iterator[tuple[Row, int]]:
-    """The rows with weights that :func:`encode_rows` wrote."""
+def decode_rows(stream: bytes | memoryview, table: Table) -> ArrowChanges:
+    """The rows with weights that :func:`encode_rows` and :func:`encode_part` wrote."""
     if not stream:
-        return
+        columns = [pa.chunked_array([], field.type) for field in arrow_schema(table.columns)]
+        return arrow_changes(table, columns, None)
     with pa.ipc.open_stream(pa.py_buffer(stream)) as reader:
-        for batch in reader:
-            *values, weights = pa.Table.from_batches([batch]).columns
-            pairs = zip(values, table.columns, strict=True)
-            columns = [read_column(column, declared, table.name) for column, declared in pairs]
-            yield from zip(zip(*columns, strict=True), weights.to_pylist(), strict=True)
+        *values, weights = reader.read_all().columns
+    pairs = zip(values, table.columns, strict=True)
+    checked = [arrow_column(column, declared, table.name) for column, declared in pairs]
+    counts = weights.to_numpy()
+    return arrow_changes(table, checked, None if (counts == 1).all() else counts)
 
 
 def encode_entries(entries: Iterable[tuple[Key, Number]]) -> bytes:

@@ -12,7 +12,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from viewlet.backends.base import Bag, Change, Granularity, MapStats, Strategy
+import pyarrow as pa
+
+from viewlet.backends.base import ArrowChanges, Bag, Change, Granularity, MapStats, Strategy
 from viewlet.backends.native.build import DEFAULT_FLAGS
 from viewlet.backends.native.emit import Source, emit
 from viewlet.backends.native.library import OpenProgram, open_program
@@ -164,6 +166,9 @@ class NativeEngine:
         self, table: str, changes: Sequence[Change], granularity: Granularity, watched: frozenset[str]
     ) -> dict[str, Bag]:
         """Run the table's trigger in C: row by row, or once for the whole batch."""
+        if isinstance(changes, ArrowChanges) and not watched:
+            self.apply_arrow(table, changes.batch, changes.weights, granularity)
+            return {}
         self._compiler.advance(table)
         kept = [change for change in changes if change.weight]
         rows = [change.row for change in kept]
@@ -193,7 +198,7 @@ class NativeEngine:
         running = self._run()
         if table not in running.source.tables:
             return
-        schema, array = batch.__arrow_c_array__()
+        schema, array = _in_cells(batch).__arrow_c_array__()
         chosen = self._in_batch(running, table, granularity, batch.num_rows)
         number = running.source.tables.index(table)
         self._apply(running.opened.apply_arrow(number, schema, array, weights, chosen), table, None)
@@ -319,6 +324,17 @@ class NativeEngine:
                 number = fresh.source.tables.index(table)
                 failed = fresh.opened.apply(number, list(bag), list(bag.values()), batch)
                 self._apply(failed, table, list(bag))
+
+
+def _in_cells(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """A batch with the narrow numbers as wide as the C code reads them."""
+    wider = [_WIDER.get(kind, kind) for kind in batch.schema.types]
+    if wider == batch.schema.types:
+        return batch
+    return batch.cast(pa.schema(list(zip(batch.schema.names, wider, strict=True))))
+
+
+_WIDER = {pa.int8(): pa.int32(), pa.int16(): pa.int32(), pa.float32(): pa.float64()}
 
 
 def _pair(number: Number) -> tuple[float, float]:
