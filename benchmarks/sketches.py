@@ -199,8 +199,7 @@ def measure(
                 times.append(time.perf_counter() - began)
         follow[size] = min(times)
     assert sketch.incremental, sketch.explain()
-    entries = sketch._root.entries() if sketch._root is not None else 0
-    return Measured(capture, follow, entries)
+    return Measured(capture, follow, sketch.entries())
 
 
 def _columns(store: sketches.Store, on: str) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from decimal import Decimal
 from random import Random
+from typing import Any
 
 import duckdb
 import pyarrow as pa
@@ -135,7 +136,7 @@ def test_failure_while_following_undoes_all(monkeypatch) -> None:
     def fail(changed: frozenset[str]) -> None:
         raise RuntimeError("no memory left")
 
-    monkeypatch.setattr(second._root, "change", fail)
+    monkeypatch.setattr(second._state, "change", fail)
     with pytest.raises(RuntimeError, match="no memory left"):
         store.apply({"r": [(3, 1, 1, 99)]})
     assert result(connection, "SELECT count(*) FROM r") == {(1,): 1}
@@ -196,3 +197,23 @@ def test_skew_gets_ranges_of_its_own() -> None:
     sketch = store.capture("SELECT a FROM r GROUP BY a HAVING count(*) > 100", on="r.a", ranges=8)
     (partition,) = sketch.partitions
     assert partition.intervals(sketch.fragments) == [(1, 2)]
+
+
+@pytest.mark.parametrize("keep", ["operators", "reference"])
+def test_sketches_of_different_versions(keep: Any) -> None:
+    """Changes that one sketch has yet to see are not seen twice by another."""
+    store = sketches.open(load({"r": [(1, 1, 1, 9), (2, 1, 2, 9)], "s": []}))
+    text = "SELECT a FROM r GROUP BY a HAVING count(*) = 2"
+    lagging = store.capture(text, on="r.a", ranges=[2, 3], eager=False, keep=keep)
+    prompt = store.capture(text, on="r.a", ranges=[2, 3], eager=False, keep=keep, maintain="incremental")
+    store.apply({"r": [(1, 1, 1, 1)]})
+    prompt.refresh()
+    assert prompt.fragments == {0}
+    store.apply({"r": [(3, 1, 1, 1)]})
+    prompt.refresh()
+    assert prompt.fragments == {0}
+    store.apply({"r": [(3, 1, 1, 1)]})
+    prompt.refresh()
+    assert prompt.fragments == {0, 2}
+    lagging.refresh()
+    assert lagging.fragments == {0, 2}

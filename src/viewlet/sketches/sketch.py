@@ -11,20 +11,22 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
 from viewlet.plan.nodes import Query
 from viewlet.sketches.capture import Fragments, Way, capture_free, capture_two_pass, free_columns
+from viewlet.sketches.compiled import Compiled
 from viewlet.sketches.cost import Costs, predicted_gain
 from viewlet.sketches.errors import ExhaustedError, SketchError, StaleError
 from viewlet.sketches.facts import Assumption
-from viewlet.sketches.operators.base import Operator
-from viewlet.sketches.operators.build import Builder, NotIncrementalError
+from viewlet.sketches.operators.build import NotIncrementalError
 from viewlet.sketches.operators.leaf import NotLinearError
-from viewlet.sketches.operators.merge import Merge
 from viewlet.sketches.partition import Partition
 from viewlet.sketches.safety import Judgement, Verdict
-from viewlet.sketches.views import Counters, KeepsViews
+from viewlet.sketches.state import Keep, OperatorState, State
+from viewlet.sketches.views import Counters, KeepsViews, has_top
 from viewlet.sql.catalog import Table
 
 Maintain: TypeAlias = Literal["auto", "incremental", "recapture"]
 """Follow changes or capture again: as the cost model says, or always the one or the other."""
+LARGE = 2_000_000
+"""From so many rows on, triggers are worth a C compiler's time."""
 
 if TYPE_CHECKING:
     from viewlet.sketches.backends.base import Backend, Version
@@ -44,14 +46,14 @@ class Sketch:
     maintain: Maintain
     eager: bool
     bound: int | None
+    keep: Keep
     _backend: Backend
     version: Version = None
     costs: Costs = field(default_factory=Costs)
     retired: str | None = None
     not_incremental: str | None = None
     _found: Fragments = field(default_factory=list)
-    _root: Operator | None = None
-    _merge: Merge | None = None
+    _state: State | None = None
     _counters: Counters | None = None
     _predicted: tuple[Fragments, float] | None = None
 
@@ -83,7 +85,13 @@ class Sketch:
     @property
     def incremental(self) -> bool:
         """Is there state from which changes are followed?"""
-        return self._root is not None or self._counters is not None
+        return self._state is not None or self._counters is not None
+
+    def entries(self) -> int:
+        """How much is remembered to follow changes: groups, values, records of maps."""
+        if self._counters is not None:
+            return self._counters.entries()
+        return 0 if self._state is None else self._state.entries()
 
     # Capturing and maintaining.
 
@@ -97,13 +105,13 @@ class Sketch:
         self.costs.capture.add(time.perf_counter() - began)
 
     def _capture(self) -> None:
-        self._root = self._merge = None
         places = free_columns(self.query, self.partitions, self.judgement)
         if self.way == "free":
             if places is None:
                 raise SketchError("free capture needs the attribute as a column of the result, by rule S2")
             self._found = capture_free(self.query, self.partitions, places, self.text, self._backend)
         elif self.way == "two_pass" or not self._capture_with_state():
+            self._state = None
             self._found = capture_two_pass(self.query, self.partitions, self._backend)
 
     def _capture_with_state(self) -> bool:
@@ -112,31 +120,35 @@ class Sketch:
             if isinstance(self._backend, KeepsViews):
                 self._create_counters(self._backend)
                 return True
-            root = Builder(self.partitions, self._backend, self.bound).root(self.query)
+            state = self._state or self._new_state()
+            state.load()
         except NotIncrementalError as reason:
             if self.way == "instrumented":
                 raise
             self.not_incremental = str(reason)
             return False
-        merge = Merge(len(self.partitions))
-        merge.add(root.load())
-        self._root, self._merge = root, merge
-        self._read_counts()
+        self._state, self._found = state, state.fragments()
         return True
+
+    def _new_state(self) -> State:
+        """Triggers for a large table alone, where they are certain to take little; operators otherwise."""
+        keep = self.keep
+        if keep == "auto":
+            alone = len(self.schema) == 1 and self._backend.count(self.schema[0].name) >= LARGE
+            keep = "native" if alone and not has_top(self.query.plan) else "operators"
+        if keep == "operators":
+            return OperatorState(self.query, self.partitions, self._backend, self.bound)
+        return Compiled(self.query, self.partitions, self.schema, self._backend, keep)
 
     def _create_counters(self, database: KeepsViews) -> None:
         if self._counters is None:
             self._counters = Counters(self.query, self.partitions, self.assumes, database)
         self._found = self._counters.fragments()
 
-    def _read_counts(self) -> None:
-        assert self._merge is not None
-        self._found = [self._merge.fragments(place) for place in range(len(self.partitions))]
-
     def invalidate(self) -> None:
         """Forget the version: the state may hold changes that were undone, so the next refresh captures."""
         self.version = None
-        self._root = self._merge = None
+        self._state = None
 
     def pending(self) -> int:
         """How many changes the sketch has not seen; all rows, if that is not known."""
@@ -170,19 +182,19 @@ class Sketch:
         self._check_assumptions(staged)
         rows = sum(staged.values())
         too_many = self.maintain == "auto" and self.costs.recapture_is_cheaper(rows)
-        if self._root is None or self._merge is None or self.maintain == "recapture" or too_many:
+        if self._state is None or self.maintain == "recapture" or too_many:
             self.recapture()
             return
         began = time.perf_counter()
         try:
-            self._merge.add(self._root.change(frozenset(staged)))
+            self._state.change(frozenset(staged))
+            self._found = self._state.fragments()
         except (ExhaustedError, NotLinearError):
             self.recapture()
             return
         except BaseException:
             self.invalidate()
             raise
-        self._read_counts()
         self.costs.refreshes += 1
         self.costs.refreshed_rows += rows
         seconds = time.perf_counter() - began
@@ -212,9 +224,7 @@ class Sketch:
 
     def saved(self) -> bytes:
         """The sketch as bytes, state included."""
-        state = None
-        if self._root is not None and self._merge is not None:
-            state = [self._merge.counts, list(self._root.save())]
+        state = None if self._state is None else self._state.saved()
         literal = {
             "text": self.text,
             "partitions": [(p.table, p.column, p.bounds) for p in self.partitions],
@@ -222,6 +232,7 @@ class Sketch:
             "maintain": self.maintain,
             "eager": self.eager,
             "bound": self.bound,
+            "keep": self.keep,
             "version": self.version,
             "found": [sorted(fragments) for fragments in self._found],
             "retired": self.retired,
@@ -234,11 +245,8 @@ class Sketch:
         self.version, self.retired = literal["version"], literal["retired"]
         self._found = [frozenset(fragments) for fragments in literal["found"]]
         if literal["state"] is not None:
-            counts, parts = literal["state"]
-            self._root = Builder(self.partitions, self._backend, self.bound).root(self.query)
-            self._root.restore(iter(parts))
-            self._merge = Merge(len(self.partitions))
-            self._merge.counts = counts
+            self._state = OperatorState(self.query, self.partitions, self._backend, self.bound)
+            self._state.restore(literal["state"])
 
     def explain(self) -> str:
         """What the sketch is on, why that is safe, how it is kept, what it has cost and saved."""
@@ -252,8 +260,8 @@ class Sketch:
         lines.append(f"safe: {self.verdict.reason}")
         if self.retired is not None:
             lines.append(f"retired: {self.retired}")
-        if self._root is not None:
-            lines.append(f"kept incrementally: {self._root.entries()} entries of state, at {self.version}")
+        if self._state is not None:
+            lines += self._state.explain()
         elif self._counters is not None:
             lines.append(f"kept as views of the database: {self._counters.entries()} counters")
         else:

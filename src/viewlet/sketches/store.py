@@ -25,6 +25,7 @@ from viewlet.sketches.partition import Partition, equi_depth
 from viewlet.sketches.reuse import covers
 from viewlet.sketches.safety import Verdict, check, judge
 from viewlet.sketches.sketch import Maintain, Sketch, read_saved
+from viewlet.sketches.state import Keep
 from viewlet.sketches.use import conditions_of, restrict
 from viewlet.sql import compile_query
 from viewlet.sql.catalog import Catalog
@@ -85,18 +86,20 @@ class Store:
         maintain: Maintain = "auto",
         eager: bool = True,
         bound: int | None = None,
+        keep: Keep = "auto",
     ) -> Sketch:
         """Capture the sketch of a query on an attribute ``table.column``, or on several.
 
         ``ranges`` are the inner bounds, or how many ranges of about equally many rows, or nothing. Changes
         are followed or the sketch is captured again, whichever is cheaper, unless ``maintain`` says. An
         ``eager`` sketch does so with every :meth:`apply`, others when they are used. ``bound`` limits the
-        reserve of the buffers for MIN, MAX and top-k.
+        reserve of the buffers for MIN, MAX and top-k. ``keep`` says what follows: ``operators`` beside the
+        database, or ``native`` triggers compiled for the sketch; by itself, triggers for one large table.
         """
         query, catalog = self._compile(sql)
         attributes = [on] if isinstance(on, str) else list(on)
         partitions = tuple(self._partition(attribute, ranges, catalog) for attribute in attributes)
-        options = {"way": way, "maintain": maintain, "eager": eager, "bound": bound}
+        options = {"way": way, "maintain": maintain, "eager": eager, "bound": bound, "keep": keep}
         sketch = self._sketch(sql, query, partitions, catalog, **options)
         with self._backend.snapshot():
             self._backend.track(sketch.schema)
@@ -277,7 +280,7 @@ class Store:
             Partition(table, column, _type_of(catalog, table, column), tuple(bounds))
             for table, column, bounds in literal["partitions"]
         )
-        options = {name: literal[name] for name in ("way", "maintain", "eager", "bound")}
+        options = {name: literal[name] for name in ("way", "maintain", "eager", "bound", "keep")}
         sketch = self._sketch(literal["text"], query, partitions, catalog, **options)
         sketch.restore(literal)
         self.sketches.append(sketch)

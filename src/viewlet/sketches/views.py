@@ -7,13 +7,12 @@ from typing import Any, Protocol, runtime_checkable
 
 from sqlglot import exp
 
-from viewlet.core.types import Value
 from viewlet.errors import ViewletError
-from viewlet.plan.nodes import Query, Scan, Top
+from viewlet.plan.nodes import Plan, Query, Scan, Top
 from viewlet.plan.scope import walk
 from viewlet.sketches.errors import SketchError
 from viewlet.sketches.facts import Assumption
-from viewlet.sketches.lineage import annotate, by_value, names_of
+from viewlet.sketches.lineage import annotate, names_of
 from viewlet.sketches.operators.build import NotIncrementalError, essential
 from viewlet.sketches.operators.leaf import Reader
 from viewlet.sketches.partition import Partition
@@ -38,8 +37,13 @@ class KeepsViews(Reader, Protocol):
         """A view with one row per value that breaks an assumption."""
 
 
+def has_top(plan: Plan) -> bool:
+    """Does it take the first rows of something?"""
+    return any(isinstance(node, Top) and (node.limit is not None or node.offset) for node in walk(plan))
+
+
 class Counters:
-    """Views that count, per value of an attribute, the rows of a query's annotated result."""
+    """Views that count the rows of a query's annotated result, per value of an attribute or per fragment."""
 
     def __init__(
         self,
@@ -52,10 +56,10 @@ class Counters:
         self._views: list[tuple[int, str]] = []
         self._exceptions: list[tuple[Assumption, str]] = []
         plan = essential(query).plan
-        if any(isinstance(node, Top) and node.limit is not None for node in walk(plan)):
+        if has_top(plan):
             raise NotIncrementalError("a view below LIMIT has no order; top-k is captured again")
         try:
-            for part in annotate(plan, partitions, names_of(plan), by_value):
+            for part in annotate(plan, partitions, names_of(plan), database.mark):
                 for partition, var in part.fragments:
                     counted = self._counted(plan_to_sql(part.plan, self._source), var.name)
                     self._views.append((partitions.index(partition), database.create_view(counted)))
@@ -81,8 +85,10 @@ class Counters:
         """The fragments with a counter, for each partition."""
         found: list[set[int]] = [set() for _ in self._partitions]
         for place, view in self._views:
-            values: Iterable[Value] = (row[0] for row in self._database.view_rows(view))
-            found[place].update(map(self._partitions[place].fragment_of, values))
+            partition = self._partitions[place]
+            marks: Iterable[Any] = (row[0] for row in self._database.view_rows(view))
+            by_value = self._database.mark(partition)[0] == partition.column
+            found[place].update(map(partition.fragment_of, marks) if by_value else marks)
         return [frozenset(fragments) for fragments in found]
 
     def broken(self) -> Assumption | None:

@@ -64,7 +64,7 @@ class Backend(Reader, Protocol):
     def version(self) -> Version:
         """The present version of the data."""
 
-    def apply(self, changes: Mapping[Table, list[Change]]) -> None:
+    def apply(self, changes: Mapping[Table, Sequence[Change]]) -> None:
         """Change the data, and remember the changes; all of it or nothing."""
 
     def stage(self, since: Version, tables: Iterable[Table]) -> dict[str, int] | None:

@@ -14,19 +14,21 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from sqlglot import exp
 
-from viewlet.backends.base import Change
-from viewlet.core.types import BIGINT, Column, Type, Value
+from viewlet.backends.base import Change, MapStats
+from viewlet.core.types import BIGINT, INT, Column, Type, Value
 from viewlet.sketches.backends.base import Version, arrow_rows, weighted_batch
 from viewlet.sketches.cost import Skipping
 from viewlet.sketches.facts import Assumption
-from viewlet.sketches.lineage import by_value
+from viewlet.sketches.lineage import by_fragment, by_value, fragment_column
 from viewlet.sketches.operators.base import Row
 from viewlet.sketches.partition import Partition
+from viewlet.sketches.plan_to_sql import type_to_sql
 from viewlet.sketches.use import in_ranges
 from viewlet.sql.catalog import Catalog, Table
 
 if TYPE_CHECKING:
     from viewlet.database import Database
+    from viewlet.sketches.state import Keep
 
 
 class ViewletDatabase:
@@ -148,7 +150,7 @@ class ViewletDatabase:
         """The number of the last commit."""
         return self._database.version
 
-    def apply(self, changes: Mapping[Table, list[Change]]) -> None:
+    def apply(self, changes: Mapping[Table, Sequence[Change]]) -> None:
         """One commit."""
         self._database.apply({table.name: weighted_batch(table, part) for table, part in changes.items()})
 
@@ -169,3 +171,44 @@ class ViewletDatabase:
     def saved(self) -> Mapping[str, bytes]:
         """Nothing."""
         return {}
+
+
+class Streams(ViewletDatabase):
+    """A database of our own, of streams that other databases feed; rows of a stream tell their fragment."""
+
+    fragment_type = INT
+
+    def __init__(self, keep: Keep, streams: Sequence[Table]) -> None:
+        from viewlet.database import connect
+
+        super().__init__(connect(backend="reference" if keep == "reference" else "auto"))
+        self.filled = False
+        for stream in streams:
+            columns = ", ".join(
+                f"`{c.name}` {type_to_sql(c.type).sql(self.dialect)}{'' if c.nullable else ' NOT NULL'}"
+                for c in stream.columns
+            )
+            self._database.execute(f"CREATE STREAM `{stream.name}` ({columns})")
+
+    def mark(self, partition: Partition) -> tuple[str, Type]:
+        """A column of the stream."""
+        return by_fragment(partition)
+
+    def fragment(self, partition: Partition) -> exp.Expr:
+        """A column of the stream."""
+        return exp.column(fragment_column(partition), quoted=True)
+
+    staged_fragment = fragment
+
+    def feed(self, batch: Mapping[str, pa.Table]) -> None:
+        """One batch for all streams."""
+        self.filled = True
+        self._database.apply(batch)
+
+    def maps(self) -> Sequence[MapStats]:
+        """What the views keep."""
+        return self._database.stats().maps
+
+    def close(self) -> None:
+        """Free the memory."""
+        self._database.close()

@@ -30,6 +30,7 @@ SCHEMA = "viewlet_sketches"
 SAMPLE = 200_000
 MAX_VALUES = 20_000
 VERSION = "_version"
+SINCE = "viewlet_sketches_since"
 
 
 class DuckDB:
@@ -40,7 +41,6 @@ class DuckDB:
 
     def __init__(self, connection: Any) -> None:
         self._connection = connection
-        self._since = 0
         self._described: object = None
         self._catalog = Catalog()
         self._nested = False
@@ -83,8 +83,12 @@ class DuckDB:
         return exp.to_table(name)
 
     def staged(self, name: str) -> exp.Subquery:
-        """The rows of the table's log after the version that the sketch is of."""
-        since = exp.column(VERSION) > exp.Literal.number(self._since)
+        """The rows of the table's log after the version that the sketch is of.
+
+        That version is a variable of the connection: texts of queries are made once and run for any version.
+        """
+        known = exp.Anonymous(this="getvariable", expressions=[exp.Literal.string(SINCE)])
+        since = exp.column(VERSION) > known
         return exp.select("*").from_(_log(name)).where(since).subquery(f"staged_{name}")
 
     def condition(self, partition: Partition, fragments: frozenset[int]) -> exp.Expr:
@@ -236,7 +240,7 @@ class DuckDB:
         """A number that grows by one with every batch."""
         return self._fetch(f"SELECT number FROM {SCHEMA}.version")[0][0]
 
-    def apply(self, changes: Mapping[Table, list[Change]]) -> None:
+    def apply(self, changes: Mapping[Table, Sequence[Change]]) -> None:
         """Write the log, then the table."""
         with self.snapshot():
             self._fetch(f"UPDATE {SCHEMA}.version SET number = number + 1")
@@ -282,7 +286,7 @@ class DuckDB:
 
     def stage(self, since: Version, tables: Iterable[Table]) -> dict[str, int] | None:
         """The logs after a version, unless a table changed behind the store's back."""
-        self._since = since
+        self._fetch(f"SET VARIABLE {SINCE} = {int(since)}::BIGINT")
         counts: dict[str, int] = {}
         for table in tables:
             ((expected, first, count, staged),) = self._fetch(
@@ -303,7 +307,7 @@ class DuckDB:
     def staged_rows(self, table: Table, columns: Sequence[Column]) -> list[Row]:
         """Some columns of the staged insertions."""
         listed = ", ".join(f'"{column.name}"' for column in columns)
-        appeared = f"{VERSION} > {self._since} AND {WEIGHT} > 0"
+        appeared = f"{VERSION} > getvariable('{SINCE}') AND {WEIGHT} > 0"
         text = f"SELECT DISTINCT {listed} FROM {_log(table.name)} WHERE {appeared}"
         return self.rows(text, [column.type for column in columns])
 

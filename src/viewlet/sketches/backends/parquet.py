@@ -194,7 +194,7 @@ class Parquet:
         """The version of each table."""
         return {name: files.manifest().version for name, files in self._files.items()}
 
-    def apply(self, changes: Mapping[Table, list[Change]]) -> None:
+    def apply(self, changes: Mapping[Table, Sequence[Change]]) -> None:
         """Write all files of the batch, then let it take effect."""
         prepared: list[PreparedBatch] = []
         try:

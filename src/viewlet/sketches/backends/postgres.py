@@ -239,7 +239,7 @@ class Postgres:
         ((known,),) = self._fetch("SELECT to_regclass(%s) IS NOT NULL", [f"{SCHEMA}.entries"])
         return bool(known)
 
-    def apply(self, changes: Mapping[Table, list[Change]]) -> None:
+    def apply(self, changes: Mapping[Table, Sequence[Change]]) -> None:
         """Change the tables; the triggers write the log."""
         with self.snapshot():
             for table, part in changes.items():

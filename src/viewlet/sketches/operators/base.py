@@ -41,6 +41,9 @@ class Operator(Protocol):
     def entries(self) -> int:
         """How many entries the state holds, those of the operators below included."""
 
+    def explain(self) -> Iterator[str]:
+        """What it does to stay small and quick, and so do the operators below."""
+
     def save(self) -> Iterator[object]:
         """The state as parts made of literals, this operator's first."""
 

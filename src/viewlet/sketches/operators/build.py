@@ -24,7 +24,7 @@ from viewlet.plan.nodes import (
     Unit,
 )
 from viewlet.plan.prune_columns import prune_columns
-from viewlet.plan.scope import outputs
+from viewlet.plan.scope import outputs, walk
 from viewlet.sketches.errors import SketchError
 from viewlet.sketches.operators import stateless
 from viewlet.sketches.operators.base import Operator
@@ -72,9 +72,7 @@ class Builder:
             return LeafRows(self._leaf(plan, whole), whole)
         match plan:
             case Filter(inner, condition):
-                for part in walk_scalar(condition):
-                    if isinstance(part, Call) and part.op in ("<", "<=", ">", ">="):
-                        self._refuse_language(part.args[0])
+                _refuse_order_of_text(condition, self._reader)
                 return stateless.selection(self._operator(inner), condition, outputs(inner))
             case Project(inner, columns):
                 return stateless.projection(self._operator(inner), [s for _, s in columns], outputs(inner))
@@ -96,7 +94,7 @@ class Builder:
                 below = self._operator(inner)
                 for key in keys:
                     _refuse_rounded(key.scalar)
-                    self._refuse_language(key.scalar)
+                    _refuse_language(key.scalar, self._reader)
                 return TopOperator(below, keys, limit + offset, outputs(inner), self._bound)
             case Join():
                 raise NotIncrementalError(
@@ -113,9 +111,7 @@ class Builder:
         if not groups:
             raise NotIncrementalError("an aggregate without GROUP BY has no sketch")
         for _, aggregate in calls:
-            _refuse_inexact(aggregate)
-            if aggregate.op in ("min", "max") and aggregate.argument is not None:
-                self._refuse_language(aggregate.argument)
+            _refuse_inexact(aggregate, self._reader)
         source: Grouped
         if is_stateless(inner):
             source = LeafGroups(self._leaf(inner, groups), groups, calls)
@@ -124,14 +120,35 @@ class Builder:
             source = GroupedRows(self._operator(inner), keys, calls, outputs(inner))
         return Group(source, calls, len(self._partitions), self._bound)
 
-    def _refuse_language(self, scalar: Scalar) -> None:
-        if scalar.type.kind is Kind.VARCHAR and not self._reader.text_is_bytes:
-            raise NotIncrementalError("the order of text is the database's own")
+
+def refuse_inexact(plan: Plan, reader: Reader) -> None:
+    """Refuse a plan that would mean something else if this process computed it, and not its database."""
+    for node in walk(plan):
+        match node:
+            case Aggregate(_, _, calls):
+                for _, aggregate in calls:
+                    _refuse_inexact(aggregate, reader)
+            case Filter(_, condition) | Join(_, _, _, condition):
+                _refuse_order_of_text(condition, reader)
 
 
-def _refuse_inexact(aggregate: AggregateCall) -> None:
+def _refuse_order_of_text(condition: Scalar, reader: Reader) -> None:
+    for part in walk_scalar(condition):
+        if isinstance(part, Call) and part.op in ("<", "<=", ">", ">="):
+            _refuse_language(part.args[0], reader)
+
+
+def _refuse_language(scalar: Scalar, reader: Reader) -> None:
+    if scalar.type.kind is Kind.VARCHAR and not reader.text_is_bytes:
+        raise NotIncrementalError("the order of text is the database's own")
+
+
+def _refuse_inexact(aggregate: AggregateCall, reader: Reader) -> None:
     """Sums of doubles depend on the order of rows, and averages of decimals on who rounds them."""
-    if aggregate.argument is None or aggregate.op in ("count", "min", "max"):
+    if aggregate.argument is None or aggregate.op == "count":
+        return
+    if aggregate.op in ("min", "max"):
+        _refuse_language(aggregate.argument, reader)
         return
     kind = aggregate.argument.type
     if kind.is_floating:

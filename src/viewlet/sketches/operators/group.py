@@ -63,6 +63,9 @@ class Grouped(Protocol):
     def entries(self) -> int:
         """See :class:`~viewlet.sketches.operators.base.Operator`."""
 
+    def explain(self) -> Iterator[str]:
+        """See :class:`~viewlet.sketches.operators.base.Operator`."""
+
     def save(self) -> Iterator[object]:
         """See :class:`~viewlet.sketches.operators.base.Operator`."""
 
@@ -186,6 +189,11 @@ class Group:
         )
         return own + self._input.entries()
 
+    def explain(self) -> Iterator[str]:
+        """How many groups there are."""
+        yield f"aggregation: {len(self._groups)} groups; a batch copies those it touches"
+        yield from self._input.explain()
+
     def save(self) -> Iterator[object]:
         """The groups."""
         yield {
@@ -246,6 +254,10 @@ class GroupedRows:
     def entries(self) -> int:
         """Nothing of its own."""
         return self._input.entries()
+
+    def explain(self) -> Iterator[str]:
+        """Nothing of its own."""
+        return self._input.explain()
 
     def save(self) -> Iterator[object]:
         """Nothing of its own."""

@@ -16,6 +16,7 @@ from sqlglot import exp
 
 from viewlet.core.names import Names
 from viewlet.core.scalar import Const, Scalar, Var, call, nullable
+from viewlet.core.text import show as show_scalar
 from viewlet.core.types import BIGINT, Type, Value, wide
 from viewlet.plan.nodes import (
     Aggregate,
@@ -179,6 +180,13 @@ class Branch:
         self.tables = frozenset(scans)
         self.fixed = frozenset(table for table in scans if scans.count(table) > linear.count(table))
 
+    def explain(self) -> Iterator[str]:
+        """Which changes are joined in the database, and what keeps them from getting there."""
+        joined = " with ".join(access.table for access in self._accesses) or "nothing"
+        selected = [node.condition for node in walk(self._weighted) if isinstance(node, Filter)]
+        pushed = f", selected there by {' and '.join(map(show_scalar, selected))}" if selected else ""
+        yield f"changes of {joined} are summed up in the database{pushed}"
+
     def all_rows(self, groups: Groups, calls: Sequence[AggregateCall]) -> list[Row]:
         """Per group and fragments: the number of rows, and the given sums and counts."""
 
@@ -312,6 +320,11 @@ class LeafGroups:
         """Nothing is remembered."""
         return 0
 
+    def explain(self) -> Iterator[str]:
+        """What the database computes."""
+        for branch in self._branches:
+            yield from branch.explain()
+
     def save(self) -> Iterator[object]:
         """Nothing is remembered."""
         return iter(())
@@ -337,6 +350,10 @@ class LeafRows:
     def entries(self) -> int:
         """Nothing is remembered."""
         return 0
+
+    def explain(self) -> Iterator[str]:
+        """What the database computes."""
+        return self._groups.explain()
 
     def save(self) -> Iterator[object]:
         """Nothing is remembered."""

@@ -32,6 +32,10 @@ class RowWise:
         """Nothing of its own."""
         return self._input.entries()
 
+    def explain(self) -> Iterator[str]:
+        """Nothing of its own."""
+        return self._input.explain()
+
     def save(self) -> Iterator[object]:
         """Nothing of its own."""
         return self._input.save()
@@ -74,6 +78,11 @@ class Union:
     def entries(self) -> int:
         """Those of both sides."""
         return sum(side.entries() for side in self._sides)
+
+    def explain(self) -> Iterator[str]:
+        """Those of both sides."""
+        for side in self._sides:
+            yield from side.explain()
 
     def save(self) -> Iterator[object]:
         """The parts of both sides."""

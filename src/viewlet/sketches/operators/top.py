@@ -124,6 +124,13 @@ class Top:
         """The rows that are kept."""
         return sum(map(len, self._rows.values())) + self._input.entries()
 
+    def explain(self) -> Iterator[str]:
+        """How many rows are kept for the first ones."""
+        kept = sum(map(len, self._rows.values()))
+        cut = "" if self._limit is None else ", the rest was dropped"
+        yield f"top {self._count}: {kept} rows are kept{cut}"
+        yield from self._input.explain()
+
     def save(self) -> Iterator[object]:
         """The rows and where they were cut."""
         rows = [(row, bits, n) for entries in self._rows.values() for (row, bits), n in entries.items()]

@@ -1,0 +1,202 @@
+"""The sketch as a view: fragment counters compiled by Viewlet's own compiler, fragment as a key.
+
+Every table of the query becomes a stream with the columns that the query reads, and one column per partition
+with the number of the fragment. The annotated query (``lineage.py``) over these streams, counted per
+fragment, is created as a view, so the trigger program that keeps any view fresh keeps the sketch. Streams
+keep no rows: the state is what the triggers read. All of SQL that views support is
+followed, also joins above aggregations, outer joins and EXCEPT, for which there are no operators; but not
+top-k.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from sqlglot import exp
+
+from viewlet.core.node import transform
+from viewlet.core.scalar import Scalar, Var
+from viewlet.core.types import Column, Kind
+from viewlet.plan.conditions import reads
+from viewlet.plan.nodes import Filter, Plan, Query, Scan
+from viewlet.plan.scope import walk
+from viewlet.sketches.backends.base import Backend
+from viewlet.sketches.backends.database import Streams
+from viewlet.sketches.capture import Fragments
+from viewlet.sketches.lineage import fragment_column
+from viewlet.sketches.operators.build import essential, refuse_inexact
+from viewlet.sketches.partition import NULL_FRAGMENT, Partition
+from viewlet.sketches.plan_to_sql import scalar_to_sql
+from viewlet.sketches.scans import WEIGHT
+from viewlet.sketches.state import Keep
+from viewlet.sketches.views import Counters
+from viewlet.sql.catalog import Table
+from viewlet.values import read_column
+
+NUMBERS = frozenset({Kind.TINYINT, Kind.SMALLINT, Kind.INT, Kind.BIGINT, Kind.FLOAT, Kind.DOUBLE})
+
+
+class Compiled:
+    """Views of streams, fed with the changes of the tables."""
+
+    def __init__(
+        self,
+        query: Query,
+        partitions: Sequence[Partition],
+        schema: Sequence[Table],
+        backend: Backend,
+        keep: Keep,
+    ) -> None:
+        plan = essential(query).plan
+        refuse_inexact(plan, backend)
+        self._query, self._partitions, self._backend, self._keep = query, partitions, backend, keep
+        self._feeds = [Feed(table, plan, partitions, backend) for table in schema]
+        self._streams, self._counters = self._start()
+
+    def _start(self) -> tuple[Streams, Counters]:
+        streams = Streams(self._keep, [feed.definition() for feed in self._feeds])
+        # What the sketch assumes of values is checked on the changes themselves, as for operators.
+        return streams, Counters(self._query, self._partitions, (), streams)
+
+    def load(self) -> None:
+        """New streams, and all rows as their first batch."""
+        if self._streams.filled:
+            self._streams.close()
+            self._streams, self._counters = self._start()
+        self._streams.feed({feed.table.name: feed.all_rows() for feed in self._feeds})
+
+    def change(self, changed: frozenset[str]) -> None:
+        """The staged rows as one batch."""
+        self._streams.feed(
+            {feed.table.name: feed.staged_rows() for feed in self._feeds if feed.table.name in changed}
+        )
+
+    def fragments(self) -> Fragments:
+        """Those that the views list."""
+        return self._counters.fragments()
+
+    def entries(self) -> int:
+        """The records of all maps."""
+        return sum(stats.records for stats in self._streams.maps())
+
+    def explain(self) -> Iterator[str]:
+        """The maps, their size, and which rows never leave the database."""
+        maps = self._streams.maps()
+        kind = "native" if self._keep != "reference" else "reference"
+        size = sum(stats.bytes for stats in maps)
+        yield f"kept as views by {kind} triggers: {self.entries()} records in {len(maps)} maps, {size} bytes"
+        for feed in self._feeds:
+            if feed.selection is not None:
+                shown = feed.selection.sql(self._backend.dialect)
+                yield f"pushed into the fetch of changes of {feed.table.name}: {shown}"
+
+    def saved(self) -> object:
+        """Nothing: loading runs at the speed of the triggers."""
+        return None
+
+    def restore(self, literal: Any) -> None:
+        """Never asked for: nothing is saved."""
+        raise AssertionError("streams are not saved")
+
+
+class Feed:
+    """The rows of one table as a stream needs them: some columns, fragments, weights."""
+
+    def __init__(self, table: Table, plan: Plan, partitions: Sequence[Partition], backend: Backend) -> None:
+        scans = [node for node in walk(plan) if isinstance(node, Scan) and node.table == table.name]
+        used = {column for scan in scans for column, _ in scan.binds}
+        self.table, self._backend = table, backend
+        self._partitions = [p for p in partitions if p.table == table.name]
+        # A stream has some column even if the query only counts its rows.
+        self._columns = [c for c in table.columns if c.name in used] or (
+            [] if self._partitions else [table.columns[0]]
+        )
+        read = used | {p.column for p in self._partitions}
+        self._read = [c for c in table.columns if c.name in read] or self._columns
+        self.selection = _selection(plan, scans)
+        self._all, self._staged = self._texts()
+
+    def definition(self) -> Table:
+        """The stream."""
+        fragments = [
+            Column(fragment_column(p), Streams.fragment_type, nullable=False) for p in self._partitions
+        ]
+        return Table(self.table.name, (*self._columns, *fragments))
+
+    def all_rows(self) -> pa.Table:
+        """The present rows, equal ones once with their number."""
+        return self._run(self._all)
+
+    def staged_rows(self) -> pa.Table:
+        """The staged changes."""
+        return self._run(self._staged)
+
+    def _texts(self) -> tuple[str, str]:
+        """The queries for all rows and for the staged ones."""
+        columns = [exp.column(column.name, quoted=True) for column in self._read]
+        counted = exp.alias_(exp.Count(this=exp.Star()), WEIGHT)
+        rows = exp.select(*columns, counted).from_(self._backend.table(self.table.name))
+        staged = exp.select(*columns, exp.column(WEIGHT)).from_(self._backend.staged(self.table.name))
+        if self.selection is not None:
+            rows, staged = (select.where(self.selection.copy()) for select in (rows, staged))
+        rows = rows.group_by(*(column.copy() for column in columns))
+        return self._backend.sql(rows), self._backend.sql(staged)
+
+    def _run(self, text: str) -> pa.Table:
+        rows = self._backend.run(text)
+        by_name = {c.name: values for c, values in zip(self._read, rows.columns, strict=False)}
+        arrays = {column.name: by_name[column.name] for column in self._columns}
+        for partition in self._partitions:
+            arrays[fragment_column(partition)] = fragments_of(partition, by_name[partition.column])
+        arrays[WEIGHT] = pc.cast(rows.columns[-1], pa.int64())
+        return pa.table(arrays)
+
+
+def fragments_of(partition: Partition, values: Any) -> Any:
+    """The fragment of each value of an Arrow column.
+
+    >>> from viewlet.core.types import INT
+    >>> fragments_of(Partition("r", "a", INT, (10, 20)), pa.chunked_array([[5, 20, None]])).to_pylist()
+    [0, 2, -1]
+    """
+    column = Column(partition.column, partition.type)
+    kind = partition.type.kind
+    if kind in NUMBERS or kind is Kind.DATE:
+        numbers = values.cast(pa.int32()) if kind is Kind.DATE else values
+        filled = pc.fill_null(numbers, 0).to_numpy()
+        found = np.searchsorted(np.array(partition.bounds, filled.dtype), filled, side="right")
+        return pa.array(
+            np.where(pc.is_null(values).to_numpy(zero_copy_only=False), NULL_FRAGMENT, found), pa.int32()
+        )
+    encoded = values.combine_chunks().dictionary_encode()
+    known = [partition.fragment_of(v) for v in read_column(encoded.dictionary, column, partition.table)]
+    return pc.fill_null(pc.take(pa.array(known, pa.int32()), encoded.indices), NULL_FRAGMENT)
+
+
+def _selection(plan: Plan, scans: Sequence[Scan]) -> exp.Expr | None:
+    """The rows of a table that some access lets pass, as a condition on its columns; ``None`` for all."""
+    above = {
+        id(node.input): node.condition
+        for node in walk(plan)
+        if isinstance(node, Filter) and isinstance(node.input, Scan)
+    }
+    conditions: list[exp.Expr] = []
+    for scan in scans:
+        condition = above.get(id(scan))
+        columns = {var.name: column for column, var in scan.binds}
+        if condition is None or not reads(condition) <= columns.keys():
+            return None
+        conditions.append(scalar_to_sql(_of_columns(condition, columns)))
+    return exp.or_(*conditions) if conditions else None
+
+
+def _of_columns(condition: Scalar, columns: dict[str, str]) -> Scalar:
+    def rename(node: Any) -> Any:
+        return Var(columns[node.name], node.type, node.nullable) if isinstance(node, Var) else node
+
+    renamed: Scalar = transform(condition, rename)
+    return renamed
