@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -12,7 +10,7 @@ from typing import Any
 
 import viewlet
 from viewlet import Database
-from viewlet.pgwire import PgServer, start
+from viewlet.pgwire import PgServer, in_background
 
 
 @dataclass
@@ -33,17 +31,8 @@ class Served:
 
 @contextmanager
 def serving(db: Database, **options: Any) -> Iterator[Served]:
-    loop = asyncio.new_event_loop()
-    thread = threading.Thread(target=loop.run_forever)
-    thread.start()
-    server = asyncio.run_coroutine_threadsafe(start(db, port=0, **options), loop).result(10)
-    try:
+    with in_background(db, port=0, **options) as server:
         yield Served(db, server)
-    finally:
-        asyncio.run_coroutine_threadsafe(server.close(), loop).result(10)
-        loop.call_soon_threadsafe(loop.stop)
-        thread.join(10)
-        loop.close()
 
 
 def market() -> Database:

@@ -5,6 +5,6 @@ message runs through ``wire`` (bytes), ``messages`` (their meaning), ``session``
 and ``to_duckdb`` (the SQL in it), and its rows come back through ``reading``, ``rows`` and ``types``.
 """
 
-from viewlet.pgwire.server import PgServer, start
+from viewlet.pgwire.server import PgServer, in_background, start
 
-__all__ = ["PgServer", "start"]
+__all__ = ["PgServer", "in_background", "start"]

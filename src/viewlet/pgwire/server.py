@@ -7,9 +7,12 @@ import ipaddress
 import logging
 import secrets
 import ssl
-from collections.abc import Mapping
+import threading
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from itertools import count
+from typing import Any
 
 from viewlet.database import Database
 from viewlet.errors import BackendError
@@ -56,6 +59,26 @@ async def start(
     server = PgServer(database, Access(keys, tls), max_connections, name)
     await server.listen(host, port)
     return server
+
+
+@contextmanager
+def in_background(
+    database: Database, host: str = "127.0.0.1", port: int = DEFAULT_PORT, **options: Any
+) -> Iterator[PgServer]:
+    """Serve from a thread of its own while the context lasts; the options are those of :func:`start`."""
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever, name="viewlet-pgwire", daemon=True)
+    thread.start()
+    try:
+        server = asyncio.run_coroutine_threadsafe(start(database, host, port, **options), loop).result()
+        try:
+            yield server
+        finally:
+            asyncio.run_coroutine_threadsafe(server.close(), loop).result()
+    finally:
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()
 
 
 def _is_local(host: str) -> bool:
