@@ -26,6 +26,7 @@ from viewlet.storage.checkpoint import ViewState
 from viewlet.storage.streams import labels_of, load_state, state_of
 from viewlet.triggers.compile import Compiler
 from viewlet.triggers.program import Program
+from viewlet.triggers.work import Ordered
 
 STRATEGIES: tuple[Strategy, ...] = get_args(Strategy)
 
@@ -186,8 +187,8 @@ class Views(Mapping[str, MaintainedView]):
         engine.create("query", query, catalog, empty, self._strategy)
         return engine.explain("query")
 
-    def programs(self) -> list[tuple[Program, bool]]:
-        """The program of every engine that runs one, and whether that engine keeps ordered indexes."""
+    def programs(self) -> list[tuple[Program, Ordered]]:
+        """The program of every engine that runs one, and which ordered access paths that engine has."""
         compilers = [getattr(engine, "_compiler", None) for engine in self._engines.values()]
         return [(c.program(), c.searches) for c in compilers if isinstance(c, Compiler) and c.program().views]
 

@@ -18,7 +18,7 @@ from viewlet.triggers.program import Program, Statement
 from viewlet.triggers.reach import part_of
 from viewlet.triggers.records import Layout, Record, lay_out
 from viewlet.triggers.text import show_map, show_statement
-from viewlet.triggers.work import accesses, order_of
+from viewlet.triggers.work import Ordered, accesses, order_of
 
 NodeKind: TypeAlias = Literal["table", "map", "view"]
 
@@ -98,7 +98,7 @@ def _relation(name: str) -> str:
     return f"relation:{name}"
 
 
-def _part(number: int, program: Program, searches: bool, sizes: Mapping[str, list[MapStats]]) -> Graph:
+def _part(number: int, program: Program, searches: Ordered, sizes: Mapping[str, list[MapStats]]) -> Graph:
     layout = lay_out(program.maps.values())
 
     def node_of(map_name: str) -> str:
@@ -131,7 +131,7 @@ def _record(
     record: Record,
     program: Program,
     layout: Layout,
-    searches: bool,
+    searches: Ordered,
     sizes: Mapping[str, list[MapStats]],
 ) -> Node:
     own = {field.map for field in record.fields}
@@ -159,7 +159,7 @@ def _record(
     )
 
 
-def _paths(statement: Statement, searches: bool) -> tuple[str, ...]:
+def _paths(statement: Statement, searches: Ordered) -> tuple[str, ...]:
     return tuple(
         f"{access.path} {access.map}"
         + (f" by {len(access.bound)} of its keys" if access.path == "slice" else "")
@@ -167,7 +167,7 @@ def _paths(statement: Statement, searches: bool) -> tuple[str, ...]:
     )
 
 
-def _indexes(record: Record, program: Program, layout: Layout, searches: bool) -> tuple[str, ...]:
+def _indexes(record: Record, program: Program, layout: Layout, searches: Ordered) -> tuple[str, ...]:
     """The indexes that the statements of all triggers ask of a record."""
     keys = [name for name, _, _ in record.keys]
     found = {f"unique ({', '.join(keys)})": None}
@@ -184,7 +184,7 @@ def _indexes(record: Record, program: Program, layout: Layout, searches: bool) -
     return tuple(found)
 
 
-def view_bytes(programs: Sequence[tuple[Program, bool]], sizes: Iterable[MapStats]) -> dict[str, int]:
+def view_bytes(programs: Sequence[tuple[Program, Ordered]], sizes: Iterable[MapStats]) -> dict[str, int]:
     """The bytes of the records that each view needs; a shared record counts for every one of them."""
     known = {size.name: size.bytes for size in sizes}
     result = {}

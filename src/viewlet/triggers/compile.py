@@ -45,6 +45,7 @@ from viewlet.triggers.order import order_increments, order_recomputations
 from viewlet.triggers.program import MapDefinition, OutputTerm, Program, Statement, Trigger, View
 from viewlet.triggers.reach import needed_maps, part_of
 from viewlet.triggers.settle import Settled
+from viewlet.triggers.work import Ordered
 
 CHEAP_STEPS = 200.0
 """A program that takes no more steps per change than this is good enough not to look for a better one."""
@@ -56,11 +57,12 @@ DEPTHS: Mapping[str, Depth] = {"higher_order": "component", "first_order": "tabl
 class Compiler:
     """Compiles views of one database; maps are shared among all of them, also with views created later.
 
-    ``searches`` says whether the engine keeps ordered indexes, for what is said about a program.
+    ``searches`` says which ordered access paths the engine has, for the choice of a strategy and for what is
+    said about a program.
     """
 
     catalog: Catalog
-    searches: bool = False
+    searches: Ordered = False
     names: Names = field(default_factory=Names)
     statistics: Statistics = field(default_factory=Statistics)
     views: dict[str, View] = field(default_factory=dict)
@@ -104,10 +106,11 @@ class Compiler:
 
     def _add_cheapest(self, name: str, query: plan_nodes.Query) -> list[MapDefinition]:
         added = self.add(name, query, "higher_order")
-        steps = estimate(part_of(self.program(), name), "higher_order", self.statistics).average
+        part = part_of(self.program(), name)
+        steps = estimate(part, "higher_order", self.statistics, self.searches).average
         if steps <= CHEAP_STEPS:
             return added
-        best = alternatives(name, query, self.catalog, self.statistics)[0].strategy
+        best = alternatives(name, query, self.catalog, self.statistics, self.searches)[0].strategy
         if best == "higher_order":
             return added
         self.drop(name)
@@ -131,7 +134,7 @@ class Compiler:
 
     def explain(self, name: str) -> str:
         """What keeping a view takes, and what the other strategies would."""
-        others = alternatives(name, self._queries[name], self.catalog, self.statistics)
+        others = alternatives(name, self._queries[name], self.catalog, self.statistics, self.searches)
         listed = "\n".join(f"    {item}" for item in others)
         return f"{explain(self.program(), name, self.searches)}\n\n  strategies by estimated cost:\n{listed}"
 
@@ -289,12 +292,17 @@ class Compiler:
 
 
 def alternatives(
-    name: str, query: plan_nodes.Query, catalog: Catalog, statistics: Statistics | None = None
+    name: str,
+    query: plan_nodes.Query,
+    catalog: Catalog,
+    statistics: Statistics | None = None,
+    searches: Ordered = False,
 ) -> list[Estimate]:
     """What each strategy would cost for a query, the cheapest first; ties go to the earlier strategy."""
     known = statistics or Statistics()
     found = [
-        estimate(compile_views({name: query}, catalog, strategy), strategy, known) for strategy in DEPTHS
+        estimate(compile_views({name: query}, catalog, strategy), strategy, known, searches)
+        for strategy in DEPTHS
     ]
     return sorted(found, key=lambda item: item.average)
 

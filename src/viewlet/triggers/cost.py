@@ -7,6 +7,8 @@ Sizes follow from the tables' rows and distinct values under the usual independe
     a lookup          = 1 step
     a slice           = entries / product of the distinct values of the known keys, at least 1
     a scan            = entries
+    a search          = log2(entries), each step of which asks what the conditions compute
+    a range           = log2(entries), and one entry in it
 
 A statement costs the steps of its reads, each times the loops around it. Changes come per table at a rate,
 by default in proportion to the tables' rows. Estimates rank strategies; they promise no time.
@@ -16,8 +18,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from math import prod
+from math import log2, prod
 
+from viewlet.calculus.monotone import Search
 from viewlet.calculus.nodes import (
     Delta,
     Exists,
@@ -31,9 +34,11 @@ from viewlet.calculus.nodes import (
     factor_variables,
     is_parameter,
 )
+from viewlet.calculus.ranges import as_range
 from viewlet.calculus.schedule import schedule
 from viewlet.core.scalar import Const, Var
 from viewlet.triggers.program import MapDefinition, Program
+from viewlet.triggers.work import Ordered, end_of, given_keys, has_path, search_of
 
 DEFAULT_ROWS = 10_000
 DEFAULT_SHARE = 0.1  # distinct values of a column that is no key, as a share of the rows
@@ -68,9 +73,9 @@ def _round(value: float) -> str:
     return f"{value:,.0f}" if value >= 10 else f"{value:.1f}"
 
 
-def estimate(program: Program, strategy: str, statistics: Statistics) -> Estimate:
-    """What a program costs."""
-    model = _Model(program, statistics)
+def estimate(program: Program, strategy: str, statistics: Statistics, searches: Ordered = False) -> Estimate:
+    """What a program costs on an engine with the given ordered access paths."""
+    model = _Model(program, statistics, searches)
     steps = {
         table: sum(model.steps(statement.query) for statement in trigger.statements)
         for table, trigger in program.triggers.items()
@@ -82,9 +87,10 @@ def estimate(program: Program, strategy: str, statistics: Statistics) -> Estimat
 
 
 class _Model:
-    def __init__(self, program: Program, statistics: Statistics) -> None:
+    def __init__(self, program: Program, statistics: Statistics, searches: Ordered) -> None:
         self.program = program
         self.statistics = statistics
+        self.searches = searches
         self._entries: dict[str, float] = {}
 
     def rows(self, table: str) -> int:
@@ -139,12 +145,24 @@ class _Model:
 
     def _term_steps(self, term: Term, given: frozenset[str], around: float) -> float:
         known, steps = set(given), 0.0
-        for factor in schedule(term.factors, given):
+        ordered = schedule(term.factors, given)
+        for i, factor in enumerate(ordered):
             match factor:
                 case MapRef():
                     matches = self._matches(factor, known)
+                    if has_path("range", self.searches):
+                        confined = as_range(factor, ordered[i + 1 :], frozenset(known))
+                        if confined is not None and confined.is_closed:
+                            steps += around * log2(matches + 1)
+                            matches = 1.0
                     steps += around * matches
                     around *= matches
+                case Lift() if has_path("search", self.searches) and (found := search_of(factor, known)):
+                    steps += self._search_steps(found, given_keys(factor, known), around)
+                case Extremum() if has_path("end", self.searches) and (end := end_of(factor, known)):
+                    inner = given_keys(factor, known)
+                    steps += self._search_steps(end.interval, inner, around)
+                    steps += sum(self._term_steps(t, inner, around) for t in end.points)
                 case (
                     Lift(keys=keys, query=query)
                     | Extremum(keys=keys, query=query)
@@ -156,6 +174,11 @@ class _Model:
                     steps += around
             known |= {var.name for var in factor_variables(factor)}
         return steps
+
+    def _search_steps(self, search: Search, given: frozenset[str], around: float) -> float:
+        around *= log2(self.entries(search.atom.name) + 1)
+        asked = Term((*search.flat, *search.dependents))
+        return around + self._term_steps(asked, given | {search.key.name}, around)
 
     def _matches(self, reference: MapRef, known: set[str]) -> float:
         definition = self.program.maps[reference.name]

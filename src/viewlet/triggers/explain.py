@@ -13,16 +13,16 @@ from viewlet.triggers.program import Program, Statement
 from viewlet.triggers.reach import part_of
 from viewlet.triggers.records import Record, lay_out
 from viewlet.triggers.text import show_statement
-from viewlet.triggers.work import is_at_most_logarithmic, order_of
+from viewlet.triggers.work import Ordered, is_at_most_logarithmic, order_of
 
 
-def explain(program: Program, view: str, searches: bool) -> str:
+def explain(program: Program, view: str, searches: Ordered) -> str:
     """The story of one view; ``searches`` tells whether the engine keeps ordered indexes."""
     part = part_of(program, view)
     return "\n".join(_lines(part, view, searches))
 
 
-def _lines(program: Program, view: str, searches: bool) -> Iterator[str]:
+def _lines(program: Program, view: str, searches: Ordered) -> Iterator[str]:
     records = lay_out(program.maps.values()).records
     yield f"view {view}: {_verdict(program, searches)}, {len(records)} record{'s' * (len(records) != 1)}"
     yield ""
@@ -42,7 +42,7 @@ def _lines(program: Program, view: str, searches: bool) -> Iterator[str]:
         yield from (f"    {reason}" for reason in reasons)
 
 
-def _verdict(program: Program, searches: bool) -> str:
+def _verdict(program: Program, searches: Ordered) -> str:
     recomputed = [
         table for table, trigger in program.triggers.items() if _scanning(trigger.recomputations, searches)
     ]
@@ -51,7 +51,7 @@ def _verdict(program: Program, searches: bool) -> str:
     return f"recomputed from its maps on changes of {', '.join(recomputed)}"
 
 
-def _total(statements: tuple[Statement, ...], searches: bool) -> str:
+def _total(statements: tuple[Statement, ...], searches: Ordered) -> str:
     orders = sorted({order_of(statement.query, searches) for statement in statements} - {"O(1)"})
     return " + ".join(orders) or "O(1)"
 
@@ -63,11 +63,11 @@ def _show_record(record: Record, program: Program) -> str:
     return f"{record.name}[{keys}] {{{fields}}} over {sources}"
 
 
-def _scanning(statements: tuple[Statement, ...], searches: bool) -> list[Statement]:
+def _scanning(statements: tuple[Statement, ...], searches: Ordered) -> list[Statement]:
     return [s for s in statements if not is_at_most_logarithmic(s.query, searches)]
 
 
-def obstacles(program: Program, view: str, searches: bool) -> tuple[str, ...]:
+def obstacles(program: Program, view: str, searches: Ordered) -> tuple[str, ...]:
     """Why a view is not incremental: one reason per table and recomputed map; none if every change is.
 
     A map that is recomputed from a fixed number of lookups and searches is no obstacle.
@@ -81,7 +81,7 @@ def obstacles(program: Program, view: str, searches: bool) -> tuple[str, ...]:
     )
 
 
-def _remedy(statement: Statement, searches: bool) -> str:
+def _remedy(statement: Statement, searches: Ordered) -> str:
     if not searches and is_at_most_logarithmic(statement.query, searches=True):
         return "; an ordered index with prefix sums makes it logarithmic: backend='reference' has one"
     return ""

@@ -4,9 +4,12 @@
 
     {a OR b}           ->  {a} + {b} - {a AND b}                              each a condition on q
 
+    E<c>(M[q] * {q > c})  ->  (x := sum<c>(M[q] * {q > c})) * {x <> 0}        N likewise, with {x = 0}
+
 Whatever the conditions on q compute from q (nested sums, lets) moves along. Where M would be scanned and k is
 a key of the result, the groups that exist are enumerated instead: ``E<k>(G[k])``, with G the row count of M's
-body by k. The rewrite never changes the meaning; it pays where the conditions are monotone in q
+body by k. The same is done with the levels of a k that is no key, where nested sums depend on both q and k.
+The rewrite never changes the meaning; it pays where the conditions are monotone in q
 (``calculus/monotone.py``), and only then is it done.
 """
 
@@ -27,6 +30,7 @@ from viewlet.calculus.nodes import (
     Lift,
     MapRef,
     Query,
+    Rel,
     Term,
     Value,
     add,
@@ -38,7 +42,8 @@ from viewlet.calculus.nodes import (
 from viewlet.calculus.schedule import binds_keys
 from viewlet.calculus.solve import computable, solve_equalities
 from viewlet.core.names import Names
-from viewlet.core.scalar import Call, Var, variables
+from viewlet.core.scalar import Call, Const, Var, call, variables
+from viewlet.core.types import BIGINT
 from viewlet.triggers.maps import MapRegistry
 
 
@@ -66,29 +71,61 @@ class _Scope:
 
 
 def _isolate_term(term: Term, scope: _Scope) -> Query:
-    term = Term(tuple(_inside(f, scope) for f in term.factors), term.coefficient)
+    term = Term(tuple(new for f in term.factors for new in _inside(f, scope)), term.coefficient)
     term = solve_equalities(term, scope.bound)
     told = scope.needed | computable(term.factors, scope.bound)
-    for atom in term.factors:
-        if not isinstance(atom, MapRef):
-            continue
-        for key in atom.keys:
-            if isinstance(key, Var) and key.name not in told and not is_parameter(key):
-                split = _split(term, atom, key, scope)
-                if split is not None:
-                    return _isolated(term, split, scope)
-    return (term,)
+    places = [
+        (atom, key)
+        for atom in term.factors
+        if isinstance(atom, MapRef)
+        for key in atom.keys
+        if isinstance(key, Var) and key.name not in told and not is_parameter(key)
+    ]
+    by_column = sorted(places, key=lambda place: _column(place[0], place[1], scope.maps))
+    splits = (
+        *(_split(term, atom, key, scope) for atom, key in places),
+        *(_split(term, atom, key, scope, levels=True) for atom, key in by_column),
+    )
+    split = next((each for each in splits if each is not None), None)
+    return (term,) if split is None else _isolated(term, split, scope)
 
 
-def _inside(factor: Factor, scope: _Scope) -> Factor:
+def _column(atom: MapRef, key: Var, maps: MapRegistry) -> int:
+    """The place of a map's key among the columns of its table.
+
+    Columns that identify rows or date them come first in a table, and those whose values repeat later: with
+    nothing else known, the search goes along the former and the levels are those of the latter.
+    """
+    definition = maps.maps[atom.name]
+    own = definition.keys[atom.keys.index(key)]
+    return min(
+        (
+            [column.name for column in maps.catalog[f.table].columns].index(column)
+            for term in definition.definition
+            for f in term.factors
+            if isinstance(f, Rel)
+            for column, argument in f.binds
+            if argument == own
+        ),
+        default=0,
+    )
+
+
+def _inside(factor: Factor, scope: _Scope) -> tuple[Factor, ...]:
     match factor:
         case Lift(var, keys, query):
             given = frozenset(key.name for key in keys)
             if all(as_search(term, given) is not None for term in query):
-                return factor
-            return Lift(var, keys, isolate_sums(query, keys, scope.names, scope.maps, given))
+                return (factor,)
+            return (Lift(var, keys, isolate_sums(query, keys, scope.names, scope.maps, given)),)
+        case Exists(keys, (term,), negated):
+            search = as_search(term, frozenset(key.name for key in keys))
+            if search is None or search.atom.type != BIGINT:
+                return (factor,)
+            count = Var(scope.names.fresh("n"), BIGINT, False)
+            return (Lift(count, keys, (term,)), Cond(call("=" if negated else "<>", count, Const(0))))
         case _:
-            return factor
+            return (factor,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,8 +138,11 @@ class _Split:
     given: frozenset[str]
 
 
-def _split(term: Term, atom: MapRef, key: Var, scope: _Scope) -> _Split | None:
-    """Part a term along a key; ``None`` where something else reads the key, or nothing can be searched."""
+def _split(term: Term, atom: MapRef, key: Var, scope: _Scope, *, levels: bool = False) -> _Split | None:
+    """Part a term along a key; ``None`` where something else reads the key, or nothing can be searched.
+
+    With ``levels``, keys that nobody needs are gone through too, if nested sums depend on the searched one.
+    """
     inside: list[Factor] = [atom]
     local = {key.name}
     grown = True
@@ -121,7 +161,10 @@ def _split(term: Term, atom: MapRef, key: Var, scope: _Scope) -> _Split | None:
     bound = scope.bound | {name for f in outside for name in _binds(f)}
     others = [k for k in atom.keys if isinstance(k, Var) and not is_parameter(k) and k != key]
     unbound = tuple(dict.fromkeys(k for k in others if k.name not in bound))
-    if len(inside) == 1 or not all(k.name in scope.needed for k in unbound):
+    if len(inside) == 1:
+        return None
+    sums = any(isinstance(f, Lift | Extremum) for f in inside)
+    if not all(k.name in scope.needed for k in unbound) and not (levels and sums):
         return None
     if unbound and len(unbound) + 1 < len(atom.keys):
         return None  # some key is known: a slice of the map beats going through all groups

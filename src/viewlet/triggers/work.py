@@ -7,6 +7,7 @@ scan    no key known                                         O(entries)
 search  a sum along one key under monotone conditions:       O(log entries)
         an ordered index with prefix sums
 end     a minimum or maximum: the end of an ordered index    O(log entries)
+range   a loop that conditions confine on both sides         O(log entries + visits)
 ======  ===================================================  ====================
 
 Which of the ordered ones an engine has it says by ``searches``: all or none of them, or some by name.
@@ -32,10 +33,11 @@ from viewlet.calculus.nodes import (
     factor_variables,
     is_parameter,
 )
+from viewlet.calculus.ranges import as_range
 from viewlet.calculus.schedule import schedule
 from viewlet.core.scalar import Const
 
-Path: TypeAlias = Literal["get", "slice", "scan", "search", "end"]
+Path: TypeAlias = Literal["get", "slice", "scan", "search", "end", "range"]
 Ordered: TypeAlias = bool | frozenset[Path]
 
 
@@ -59,7 +61,8 @@ def _term_accesses(
 ) -> list[Access]:
     known = set(given)
     found: list[Access] = []
-    for factor in schedule(term.factors, given):
+    ordered = schedule(term.factors, given)
+    for i, factor in enumerate(ordered):
         match factor:
             case MapRef(name):
                 bound = tuple(
@@ -68,15 +71,18 @@ def _term_accesses(
                     if isinstance(arg, Const) or is_parameter(arg) or arg.name in known
                 )
                 path: Path = "get" if len(bound) == len(factor.keys) else "slice" if bound else "scan"
+                if path == "scan" and has_path("range", searches):
+                    confined = as_range(factor, ordered[i + 1 :], frozenset(known))
+                    path = "range" if confined is not None and confined.is_closed else path
                 found.append(Access(name, bound, path, loops))
                 if path != "get":
-                    loops = (*loops, f"{name} by key" if bound else name)
+                    loops = (*loops, _visited(name, path))
             case Delta(table):
                 loops = (*loops, f"rows of {table}'s change")
-            case Lift() if _has("search", searches) and (search := _search(factor, known)) is not None:
-                found += _searched(search, "search", _shared(factor, known), loops, searches)
-            case Extremum() if _has("end", searches) and (end := _end(factor, known)) is not None:
-                given = _shared(factor, known)
+            case Lift() if has_path("search", searches) and (search := search_of(factor, known)) is not None:
+                found += _searched(search, "search", given_keys(factor, known), loops, searches)
+            case Extremum() if has_path("end", searches) and (end := end_of(factor, known)) is not None:
+                given = given_keys(factor, known)
                 found += _searched(end.interval, "end", given, loops, searches)
                 found += [access for t in end.points for access in _term_accesses(t, given, loops, searches)]
             case (
@@ -84,7 +90,7 @@ def _term_accesses(
                 | Extremum(keys=keys, query=query)
                 | Exists(keys=keys, query=query)
             ):
-                inner = _shared(factor, known)
+                inner = given_keys(factor, known)
                 found += [access for t in query for access in _term_accesses(t, inner, loops, searches)]
                 if isinstance(factor, Exists) and not all(k.name in known or is_parameter(k) for k in keys):
                     loops = (*loops, _enumerated(factor))
@@ -102,11 +108,13 @@ def _searched(
     return [Access(search.atom.name, (), path, deeper), *inner]
 
 
-def _has(path: Path, searches: Ordered) -> bool:
+def has_path(path: Path, searches: Ordered) -> bool:
+    """Does an engine have an ordered access path?"""
     return searches if isinstance(searches, bool) else path in searches
 
 
-def _shared(factor: Nested, known: set[str]) -> frozenset[str]:
+def given_keys(factor: Nested, known: set[str]) -> frozenset[str]:
+    """What a nested factor may take as given: its keys, as far as they are known."""
     return frozenset(key.name for key in factor.keys if key.name in known)
 
 
@@ -118,14 +126,16 @@ def _enumerated(factor: Exists) -> str:
             return "the keys of a change"
 
 
-def _search(lift: Lift, known: set[str]) -> Search | None:
+def search_of(lift: Lift, known: set[str]) -> Search | None:
+    """A nested sum as a search, with its known keys given."""
     if len(lift.query) != 1:
         return None
-    return as_search(lift.query[0], _shared(lift, known))
+    return as_search(lift.query[0], given_keys(lift, known))
 
 
-def _end(extremum: Extremum, known: set[str]) -> End | None:
-    return as_end(extremum, _shared(extremum, known))
+def end_of(extremum: Extremum, known: set[str]) -> End | None:
+    """A nested extremum as the end of an interval, with its known keys given."""
+    return as_end(extremum, given_keys(extremum, known))
 
 
 def order_of(query: Query, searches: Ordered = True) -> str:
@@ -152,4 +162,14 @@ def is_at_most_logarithmic(query: Query, searches: Ordered = True) -> bool:
 def _loops(access: Access) -> tuple[str, ...]:
     if access.path in ("get", "search", "end"):
         return access.loops
-    return (*access.loops, f"{access.map} by key" if access.path == "slice" else access.map)
+    return (*access.loops, _visited(access.map, access.path))
+
+
+def _visited(name: str, path: Path) -> str:
+    match path:
+        case "slice":
+            return f"{name} by key"
+        case "range":
+            return f"{name} that cross"
+        case _:
+            return name
