@@ -39,6 +39,7 @@ from viewlet.storage.encode import Commit
 from viewlet.storage.limit import MemoryLimit
 from viewlet.subscriptions import Subscription, Subscriptions
 from viewlet.triggers.program import Program
+from viewlet.triggers.work import Ordered
 from viewlet.values import to_arrow
 from viewlet.views import EngineFactory, Views
 
@@ -435,8 +436,8 @@ class Database:
             maintained = self._views[self._view_name(view)]
             return maintained.statement.query.sql(self.dialect, pretty=True), maintained.reads
 
-    def programs(self) -> list[tuple[Program, bool]]:
-        """The programs that keep the views, one per engine, and whether it has ordered indexes."""
+    def programs(self) -> list[tuple[Program, Ordered]]:
+        """The programs that keep the views, one per engine, and its ordered access paths."""
         with self._open():
             return self._views.programs()
 
