@@ -88,6 +88,7 @@ def following(database: Database, source: Source, *, interval: float = 0.2) -> I
     finally:
         stop.set()
         thread.join()
+        source.close()
     if failures:
         raise failures[0]
 
