@@ -164,7 +164,7 @@ def _quoted(text: str) -> str:
 def macros(names: Iterable[str], described: Described, process: int) -> list[str]:
     """The statements that create the named functions in DuckDB."""
     known = functions(described, process)
-    return [f"CREATE MACRO {PREFIX}{name}{', '.join(known[name])}" for name in names]
+    return [f"CREATE TEMP MACRO {PREFIX}{name}{', '.join(known[name])}" for name in names]
 
 
 FUNCTION_NAMES = frozenset(functions(Described(Catalog(), {}, "", "", {}), 0)) - {

@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import duckdb
 import pyarrow as pa
 from sqlglot import exp
 
 from viewlet.adhoc import SEALED
 from viewlet.database import Database
+from viewlet.errors import BackendError
 from viewlet.pgwire.catalog import Described, catalog_relation
 from viewlet.pgwire.functions import macros
 from viewlet.pgwire.to_duckdb import Translated, to_duckdb
@@ -20,11 +20,20 @@ from viewlet.values import to_arrow
 BATCH_ROWS = 2048
 
 
+def open_duckdb() -> Any:
+    """A DuckDB for a server. It holds nothing: all that queries see is temporary, and theirs alone."""
+    try:
+        import duckdb
+    except ImportError:
+        raise BackendError("queries are answered by DuckDB: pip install 'viewlet[duckdb]'") from None
+    return duckdb.connect(config=SEALED)
+
+
 class Reading:
     """The rows of one query. Every method may take its time, except :meth:`interrupt`."""
 
-    def __init__(self) -> None:
-        self._connection = duckdb.connect(config=SEALED)
+    def __init__(self, engine: Any) -> None:
+        self._connection = engine.cursor()
         self._batches: pa.RecordBatchReader = pa.RecordBatchReader.from_batches(pa.schema([]), [])
 
     def start(self, text: str, preparations: Sequence[str], relations: Mapping[str, pa.Table]) -> None:
@@ -70,6 +79,7 @@ class Reading:
 class Reads:
     """What queries read: a database as of its last commit, and the system catalog as a session sees it."""
 
+    engine: Any
     database: Database
     described: Described
     process: int
@@ -84,7 +94,7 @@ class Reads:
         """The columns of a query, found without its rows."""
         translated = to_duckdb(query, self.described)
         catalog = self.database.catalog
-        reading = Reading()
+        reading = Reading(self.engine)
         try:
             empty = {name: to_arrow([], catalog[name].columns) for name in translated.relations}
             relations = empty | self._catalog(translated)

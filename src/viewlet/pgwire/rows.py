@@ -120,8 +120,10 @@ class Feed:
                 self._refuse_if_over()
                 self._arrived.clear()
                 arrived = asyncio.ensure_future(self._arrived.wait())
-                await asyncio.wait({gone, arrived}, timeout=POLL_SECONDS, return_when="FIRST_COMPLETED")
-                arrived.cancel()
+                try:
+                    await asyncio.wait({gone, arrived}, timeout=POLL_SECONDS, return_when="FIRST_COMPLETED")
+                finally:
+                    arrived.cancel()
                 if gone.done():
                     raise Gone
         finally:

@@ -20,8 +20,9 @@ from viewlet.pgwire import messages
 from viewlet.pgwire.errors import FatalError, WireError
 from viewlet.pgwire.login import Access, begin
 from viewlet.pgwire.messages import CancelRequest
+from viewlet.pgwire.reading import open_duckdb
 from viewlet.pgwire.scram import verifier
-from viewlet.pgwire.session import Session
+from viewlet.pgwire.session import Serving, Session
 from viewlet.pgwire.wire import Gone, Wire
 
 DEFAULT_PORT = 5433
@@ -92,12 +93,13 @@ class PgServer:
     """A server that listens; closing it ends every connection."""
 
     def __init__(self, database: Database, access: Access, max_connections: int, name: str) -> None:
-        self._database, self._access, self._name = database, access, name
+        self._access = access
+        pool = ThreadPoolExecutor(THREADS, "viewlet-pgwire")
+        self._serving = Serving(database, open_duckdb(), pool, name)
         self._max = max_connections
         self._sessions: dict[tuple[int, int], Session] = {}
         self._connections: set[asyncio.Task[None]] = set()
         self._numbers = count(1)
-        self._pool = ThreadPoolExecutor(THREADS, "viewlet-pgwire")
         self._server: asyncio.Server | None = None
         self.port = 0
 
@@ -141,7 +143,7 @@ class PgServer:
                 session.cancel()
             return
         process, key = next(self._numbers), secrets.randbits(32)
-        session = Session(wire, self._database, self._pool, first, process, self._name)
+        session = Session(wire, self._serving, first, process)
         self._sessions[process, key] = session
         try:
             await session.serve(key)
@@ -156,7 +158,8 @@ class PgServer:
             task.cancel()
         if self._connections:
             await asyncio.wait(self._connections)
-        self._pool.shutdown(wait=False)
+        self._serving.pool.shutdown(wait=False)
+        self._serving.engine.close()
 
     async def serve_forever(self) -> None:
         """Serve until cancelled."""

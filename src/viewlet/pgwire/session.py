@@ -9,7 +9,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import Executor
-from typing import Literal, TypeAlias, TypeVar, assert_never
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias, TypeVar, assert_never
 
 import pyarrow as pa
 from sqlglot import exp
@@ -72,6 +73,16 @@ Status: TypeAlias = Literal["I", "T", "E"]
 T = TypeVar("T")
 
 
+@dataclass(frozen=True, slots=True)
+class Serving:
+    """What the sessions of a server share: the database, DuckDB, threads, and the database's name."""
+
+    database: Database
+    engine: Any
+    pool: Executor
+    name: str
+
+
 class Bound:
     """A statement with its values and formats; its rows, once somebody wants them."""
 
@@ -88,13 +99,12 @@ class Bound:
 class Session:
     """A client that has begun, and all that the server remembers of it."""
 
-    def __init__(
-        self, wire: Wire, database: Database, pool: Executor, startup: Startup, process: int, name: str
-    ) -> None:
-        self._wire, self._database, self._pool = wire, database, pool
+    def __init__(self, wire: Wire, serving: Serving, startup: Startup, process: int) -> None:
+        self._wire, self._pool = wire, serving.pool
+        self._database, self._engine = serving.database, serving.engine
         self._process = process
         self._user = startup.parameters["user"]
-        self._name = startup.parameters.get("database", name)
+        self._name = startup.parameters.get("database", serving.name)
         self._settings = Settings(self._user)
         self._status: Status = "I"
         self._silent = False
@@ -344,7 +354,7 @@ class Session:
                 return None
 
     async def _read(self, query: exp.Query) -> Source:
-        reading = Reading()
+        reading = Reading(self._engine)
         try:
             await in_thread(self._pool, lambda: self._reads().start(reading, query), reading.interrupt)
         except BaseException:
@@ -357,7 +367,7 @@ class Session:
         views = [table.name for table in relations.values() if table.kind is TableKind.VIEW]
         definitions = {name: self._database.definition(name)[0] for name in views}
         described = Described(relations, definitions, self._user, self._name, self._settings)
-        return Reads(self._database, described, self._process)
+        return Reads(self._engine, self._database, described, self._process)
 
     def _changes(self, statement: Subscribe) -> pa.Schema:
         table = self._database.catalog[statement.view]
