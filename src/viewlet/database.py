@@ -20,9 +20,11 @@ import pyarrow as pa
 from viewlet import adhoc
 from viewlet.backends import Backend
 from viewlet.backends.base import Bag, Change, Granularity, MapStats, Row, Strategy
+from viewlet.backends.native.library import Gate
 from viewlet.changes import Batch, Data, read_changes, read_deletes, read_inserts, read_row
 from viewlet.core.types import Column, Schema
 from viewlet.errors import BackendError, CatalogError, DataError, StorageError
+from viewlet.gates import INSIDE, VERSION, Gates
 from viewlet.handles import TableHandle, View
 from viewlet.kept import Image, KeptRows, OnConflict
 from viewlet.literals import rows_of_delete, rows_of_insert
@@ -120,7 +122,7 @@ class Database:
         self._subscriptions = Subscriptions()
         self._journal: Journal = Unlogged()
         self.memory_limit: MemoryLimit | None = None
-        self._version = 0
+        self._gates = Gates()
         self._lock = threading.RLock()
         self._closed = False
         self._torn = False
@@ -175,6 +177,7 @@ class Database:
             self._kept[table.name] = KeptRows(table)
 
     def _create_view(self, statement: parse.CreateView) -> None:
+        self._gates.settle(self._views, self.catalog)
         name = statement.name
         if name in self.catalog:
             if statement.if_not_exists:
@@ -216,10 +219,12 @@ class Database:
         return {table: self._bag(table) for table in tables_of(query.plan)}
 
     def _list_view(self, name: str, query: Query) -> None:
+        self._gates.close()
         columns = tuple(Column(column, var.type, var.nullable) for column, var in query.columns)
         self.catalog = self.catalog.with_table(Table(name, columns, TableKind.VIEW))
 
     def _forget(self, view: str) -> None:
+        self._gates.close()
         self.catalog = self.catalog.without(view)
         self._views.drop(view)
 
@@ -313,6 +318,20 @@ class Database:
             net = self._net(target, batch, self._conflict_rules[target.name])
             return self._commit({target.name: net}, "tuple")
 
+    def row_gate(self, table: str, weight: int, present: Gate | None, add: Callable[..., int]) -> Gate | None:
+        """The short way for rows of a table, if there is one; ``add`` is the long way."""
+        with self._open():
+            watched = self._subscriptions.watched()
+            idle = watched.isdisjoint(view.name for view in self._views.affected([table]))
+            if self._gates.is_current(present) or not self._journal.forgets or self.memory_limit or not idle:
+                return None
+            return self._gates.for_rows(table, weight, self._views, self.catalog, add)
+
+    def value_gate(self, view: str, read: Callable[[], Any]) -> Gate | None:
+        """The short way to the value of a view, if there is one; ``read`` is the long way."""
+        with self._open():
+            return self._gates.for_value(view, self._views, self.catalog, read)
+
     def _changeable(self, name: str) -> Table:
         table = self.catalog[name]
         if table.kind is TableKind.VIEW:
@@ -376,6 +395,7 @@ class Database:
                 self._subscriptions.tell(subscription, self._bag(name), columns, self._version)
                 self._subscriptions.deliver()
             self._subscriptions.add(subscription)
+            self._gates.close()
             return subscription
 
     # Reading.
@@ -444,6 +464,7 @@ class Database:
     def stats(self) -> Stats:
         """Rows per table and view, records and bytes per map, refreshes, time."""
         with self._open():
+            self._gates.settle(self._views, self.catalog)
             return Stats(
                 self._version,
                 {name: kept.count() for name, kept in self._kept.items()},
@@ -527,6 +548,7 @@ class Database:
     def attach(self, journal: Journal) -> None:
         """Write to a journal from now on."""
         with self._open():
+            self._gates.close()
             self._journal = journal
 
     # Life.
@@ -547,12 +569,21 @@ class Database:
         """The number of the last commit."""
         return self._version
 
+    @property
+    def _version(self) -> int:
+        return self._gates.clock[VERSION]
+
+    @_version.setter
+    def _version(self, version: int) -> None:
+        self._gates.clock[VERSION] = version
+
     def close(self) -> None:
         """Give up the data; every later call is refused. What is in a file stays there."""
         self._refuse_in_child()
         with self._lock:
             if not self._closed:
                 self._closed = True
+                self._gates.close()
                 self._journal.close()
                 del self._kept, self._views, self._subscriptions
 
@@ -564,7 +595,11 @@ class Database:
                 raise BackendError("the database is closed")
             if self._torn:
                 raise BackendError("a commit was interrupted half way: close the database and connect again")
-            yield
+            self._gates.clock[INSIDE] += 1
+            try:
+                yield
+            finally:
+                self._gates.clock[INSIDE] -= 1
 
     def _refuse_in_child(self) -> None:
         """Before any lock: in a forked child it may be held by a thread that is not there."""

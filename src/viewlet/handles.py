@@ -71,13 +71,32 @@ class Relation:
 class TableHandle(Relation):
     """A table, static table or stream. ``add`` and ``remove`` are the lane for one row at a time."""
 
+    def __init__(self, database: Database, name: str) -> None:
+        super().__init__(database, name)
+        self._used = False
+
     def add(self, *values: Any) -> int:
         """Insert one row, given in column order; returns the commit version."""
-        return self._database.change_row(self.name, values, 1)
+        version = self._database.change_row(self.name, values, 1)
+        self._shorten("add", 1)
+        return version
 
     def remove(self, *values: Any) -> int:
         """Delete one row, given in column order; returns the commit version."""
-        return self._database.change_row(self.name, values, -1)
+        version = self._database.change_row(self.name, values, -1)
+        self._shorten("remove", -1)
+        return version
+
+    def _shorten(self, method: str, weight: int) -> None:
+        """Give a handle that is used again a gate in place of a method, where one can be (``gates.py``)."""
+        if self._used:
+            present = self.__dict__.get(method)
+            gate = self._database.row_gate(
+                self.name, weight, present, getattr(type(self), method).__get__(self)
+            )
+            if gate is not None:
+                self.__dict__[method] = gate
+        self._used = True
 
     def insert(self, data: Data, *, on_conflict: OnConflict | None = None) -> int:
         """Insert rows; see :meth:`Database.insert`."""
@@ -91,9 +110,22 @@ class TableHandle(Relation):
 class View(Relation):
     """A materialized view: always the result of its query over the data as it is now."""
 
+    def __init__(self, database: Database, name: str) -> None:
+        super().__init__(database, name)
+        self._used = False
+        self._gate: Callable[[], Any] | None = None
+
     @property
     def value(self) -> Any:
         """The value of a view with one row and one column."""
+        gate = self._gate
+        return self._read_value() if gate is None else gate()
+
+    def _read_value(self) -> Any:
+        """The long way to the value; a handle that is used again then gets a gate (``gates.py``)."""
+        if self._used:
+            self._gate = self._database.value_gate(self.name, self._read_value)
+        self._used = True
         rows = self.rows()
         if len(rows) != 1 or len(rows[0]) != 1:
             shape = f"{len(rows)} rows and {len(self.columns)} columns"

@@ -26,7 +26,12 @@ log = logging.getLogger("viewlet.storage")
 
 
 class Journal(Protocol):
-    """What a database asks of its journal. If a call raises, the step is not in the log."""
+    """What a database asks of its journal. If a call raises, the step is not in the log.
+
+    ``forgets`` says that batches without a token need not be told to it at all.
+    """
+
+    forgets: bool
 
     def commit(self, commit: Commit, catalog: Catalog) -> None:
         """Write a batch; only then may it be acknowledged."""
@@ -52,6 +57,8 @@ class Journal(Protocol):
 
 class Unlogged:
     """The journal of a database in memory: it remembers tokens, nothing else."""
+
+    forgets = True
 
     def __init__(self) -> None:
         self._tokens: dict[str, int] = {}
@@ -111,6 +118,8 @@ class Durable:
 
     ``snapshot`` copies the database; it is called while no commit is under way.
     """
+
+    forgets = False
 
     def __init__(
         self, container: Container, lock: LockFile, snapshot: Callable[[], Snapshot], checkpoint_bytes: int

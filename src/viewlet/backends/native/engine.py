@@ -7,6 +7,7 @@ the opposite batch (``runtime/program.h``), so it leaves no trace.
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -17,7 +18,7 @@ import pyarrow as pa
 from viewlet.backends.base import ArrowChanges, Bag, Change, Granularity, MapStats, Strategy
 from viewlet.backends.native.build import DEFAULT_FLAGS
 from viewlet.backends.native.emit import Source, emit
-from viewlet.backends.native.library import OpenProgram, open_program
+from viewlet.backends.native.library import Gate, OpenProgram, open_program
 from viewlet.backends.reference.engine import difference
 from viewlet.calculus.evaluate import Key, Number, Tables, evaluate_query
 from viewlet.core.types import Value
@@ -211,6 +212,33 @@ class NativeEngine:
         lane: Callable[..., tuple[int, int] | None]
         lane = running.opened.lane(running.source.tables.index(table), weight)
         return lane
+
+    def row_gate(
+        self,
+        table: str,
+        views: Collection[str],
+        weight: int,
+        takes: bytes,
+        clock: array[int],
+        otherwise: Callable[..., object],
+    ) -> Gate | None:
+        """A gate for rows of a table that some views read; none where they are checked after every change."""
+        running = self._run()
+        checks = {running.loops.views[name].check for name in views}
+        if table not in running.source.tables or "always" in checks:
+            return None
+        self._compiler.advance(table)
+        number = running.source.tables.index(table)
+        gate: Gate = running.opened.row_gate(number, weight, takes, clock, otherwise)
+        return gate
+
+    def value_gate(self, name: str, clock: array[int], otherwise: Callable[[], object]) -> Gate | None:
+        """A gate for the value of a view with one column; none for a view that is cut."""
+        running = self._run()
+        if isinstance(self._queries[name].plan, Top):
+            return None
+        gate: Gate = running.opened.value_gate(running.source.views.index(name), clock, otherwise)
+        return gate
 
     def output(self, name: str) -> Bag:
         """Read a view's rows from its records."""

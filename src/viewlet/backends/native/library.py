@@ -20,6 +20,19 @@ KINDS = ("VL_BOOLEAN", "VL_INT32", "VL_INT64", "VL_DECIMAL", "VL_DOUBLE", "VL_TE
 """The order of ``vl_kind`` in ``runtime/program.h``."""
 
 
+class Gate(Protocol):
+    """A call that goes straight to a program while its database lets it; see ``runtime/gate.h``."""
+
+    count: int
+
+    @property
+    def generation(self) -> int:
+        """When it was made; it stays closed once the clock of its database shows another."""
+
+    def __call__(self, *arguments: Any) -> Any:
+        """The version that a row made, or the value of a view."""
+
+
 class OpenProgram(Protocol):
     """A program with its state; see ``runtime/bridge.c``. Errors come as bits and the row of the first."""
 
@@ -35,6 +48,12 @@ class OpenProgram(Protocol):
 
     def lane(self, table: int, weight: int) -> Any:
         """A callable for one row at a time."""
+
+    def row_gate(self, table: int, weight: int, takes: bytes, clock: object, otherwise: object) -> Any:
+        """A callable for one row at a time that commits it; see ``runtime/gate.h``."""
+
+    def value_gate(self, view: int, clock: object, otherwise: object) -> Any:
+        """A callable for the value of a view; see ``runtime/gate.h``."""
 
     def rows(self, view: int) -> tuple[list[tuple[tuple[Any, ...], int]], int]:
         """The rows of a view with their multiplicities, and error bits."""

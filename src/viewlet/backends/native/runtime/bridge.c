@@ -4,6 +4,7 @@
  *   Program.apply(table, rows, weights, batch)            rows of physical values; None, or (errors, row)
  *   Program.apply_arrow(table, schema, array, weights, batch)   capsules of the Arrow C Data Interface
  *   Program.lane(table, weight) -> callable               one row per call, as cheap as a call can be
+ *   Program.row_gate(..), Program.value_gate(..)          the same for users of a database (gate.h)
  *   Program.rows(view), Program.entries(record)           lists of tuples
  *   Program.value(view)                                   of a view with one row and one column
  *   Program.suspect(), Program.check(view)                may a view have become unreadable, and has it?
@@ -15,6 +16,7 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 #include <dlfcn.h>
+#include <structmember.h>
 
 #include "records.h"
 
@@ -671,6 +673,21 @@ typedef struct {
     int64_t weight;
 } Lane;
 
+/* One row into the buffers of a lane; false with an exception. */
+static bool fill_lane(Lane *lane, PyObject *const *args) {
+    const vl_table *t = lane->table;
+    for (uint32_t c = 0; c < t->columns; c++) {
+        if (!t->used[c]) continue;
+        Buffer *b = &lane->buffers[c];
+        b->valid[0] = 1;
+        b->text_used = 0;
+        if (t->kinds[c] == VL_BOOLEAN) b->data[0] = 0;
+        if (VL_UNLIKELY(!put_value(b, t->kinds[c], 0, args[c]))) return false;
+        if (t->kinds[c] == VL_TEXT) lane->columns[c].data = b->data;
+    }
+    return true;
+}
+
 static PyObject *Lane_call(PyObject *callable, PyObject *const *args, size_t flags, PyObject *names) {
     Lane *lane = (Lane *)callable;
     const vl_table *t = lane->table;
@@ -678,15 +695,7 @@ static PyObject *Lane_call(PyObject *callable, PyObject *const *args, size_t fla
     if (VL_UNLIKELY(!check_open(lane->program))) return NULL;
     if (VL_UNLIKELY(n != (Py_ssize_t)t->columns || (names && PyTuple_GET_SIZE(names))))
         return PyErr_Format(PyExc_TypeError, "a row has %u values, in column order", t->columns);
-    for (uint32_t c = 0; c < t->columns; c++) {
-        if (!t->used[c]) continue;
-        Buffer *b = &lane->buffers[c];
-        b->valid[0] = 1;
-        b->text_used = 0;
-        if (t->kinds[c] == VL_BOOLEAN) b->data[0] = 0;
-        if (VL_UNLIKELY(!put_value(b, t->kinds[c], 0, args[c]))) return NULL;
-        if (t->kinds[c] == VL_TEXT) lane->columns[c].data = b->data;
-    }
+    if (VL_UNLIKELY(!fill_lane(lane, args))) return NULL;
     Rows rows = {lane->columns, &lane->weight, 1, false};
     int64_t at = 0;
     vl_errors errors = apply_rows(lane->program, t, &rows, &at);
@@ -732,10 +741,14 @@ static PyObject *Program_lane(Program *self, PyObject *args) {
     return (PyObject *)lane;
 }
 
+#include "gate.h"
+
 static PyMethodDef Program_methods[] = {
     {"apply", (PyCFunction)Program_apply, METH_VARARGS, "apply(table, rows, weights, batch)"},
     {"apply_arrow", (PyCFunction)Program_apply_arrow, METH_VARARGS, "apply_arrow(table, schema, array, weights, batch)"},
     {"lane", (PyCFunction)Program_lane, METH_VARARGS, "lane(table, weight)"},
+    {"row_gate", (PyCFunction)Program_row_gate, METH_VARARGS, "row_gate(table, weight, takes, clock, otherwise)"},
+    {"value_gate", (PyCFunction)Program_value_gate, METH_VARARGS, "value_gate(view, clock, otherwise)"},
     {"rows", (PyCFunction)Program_rows, METH_VARARGS, "rows(view) -> ([(row, weight)], errors)"},
     {"check", (PyCFunction)Program_check, METH_O, "check(view) -> errors of reading it"},
     {"suspect", (PyCFunction)Program_suspect, METH_NOARGS, "has a sum grown large since this was asked last?"},
@@ -807,6 +820,6 @@ static struct PyModuleDef module_definition = {
 };
 
 PyMODINIT_FUNC PyInit_viewlet_bridge(void) {
-    if (PyType_Ready(&ProgramType) < 0 || PyType_Ready(&LaneType) < 0) return NULL;
+    if (PyType_Ready(&ProgramType) < 0 || PyType_Ready(&LaneType) < 0 || PyType_Ready(&GateType) < 0) return NULL;
     return PyModule_Create(&module_definition);
 }

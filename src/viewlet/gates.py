@@ -1,0 +1,108 @@
+"""The short way for one row and for one value: from the caller straight into native code, and back.
+
+``table.add(..)`` on a stream and ``view.value`` need nothing of a database but its trigger: no rows to keep,
+no log to write, nobody to tell. Where that is so, a handle gets a *gate* (``runtime/gate.h``), a callable
+that checks the values, runs the trigger and counts the version up, all in C. Gates share a clock with the
+database: while a call is inside the database, or once anything has changed that a gate relies on, it is
+closed, and the call goes the long way.
+"""
+
+from __future__ import annotations
+
+import os
+import weakref
+from array import array
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from viewlet.backends.native.engine import NativeEngine
+from viewlet.backends.native.library import Gate
+from viewlet.core.types import Kind, Schema
+from viewlet.sql.catalog import Catalog, TableKind
+from viewlet.views import Views
+
+VERSION, INSIDE, GENERATION = range(3)
+"""The words of a clock, as in ``runtime/gate.h``."""
+
+NULLABLE = 16
+_TAKES: Mapping[Kind, int] = {
+    kind: number
+    for number, kind in enumerate(
+        (Kind.TINYINT, Kind.SMALLINT, Kind.INT, Kind.BIGINT, Kind.DOUBLE, Kind.BOOLEAN, Kind.VARCHAR)
+    )
+}
+
+
+class Gates:
+    """The clock of one database, and the gates that its handles were given."""
+
+    def __init__(self) -> None:
+        self.clock = array("q", [0, 0, 0])
+        self._rows: list[tuple[str, Gate]] = []
+        _ALL.add(self)
+
+    def close(self) -> None:
+        """Close all gates: something changes that they may rely on."""
+        self.clock[GENERATION] += 1
+
+    def settle(self, views: Views, catalog: Catalog) -> None:
+        """Account for the rows that went through: views have seen more of their streams since."""
+        passed = [(table, gate) for table, gate in self._rows if gate.count]
+        for table, gate in passed:
+            for view in views.reading(table):
+                view.refreshes += gate.count
+            gate.count = 0
+        if passed:
+            views.separate(catalog)
+        self._rows = [(table, gate) for table, gate in self._rows if self.is_current(gate)]
+
+    def is_current(self, gate: Gate | None) -> bool:
+        """Is it a gate that can be open?"""
+        return gate is not None and gate.generation == self.clock[GENERATION]
+
+    def for_rows(
+        self, table: str, weight: int, views: Views, catalog: Catalog, otherwise: Callable[..., Any]
+    ) -> Gate | None:
+        """A gate for rows of a stream whose views are all kept by one native program, and read by nobody."""
+        takes = _takes(catalog[table].columns)
+        affected = views.affected([table])
+        engines = {id(view.engine): view.engine for view in affected}
+        if catalog[table].kind is not TableKind.STREAM or takes is None or len(engines) != 1:
+            return None
+        (engine,) = engines.values()
+        if not isinstance(engine, NativeEngine) or any(views.readers(view.name) for view in affected):
+            return None
+        names = [view.name for view in affected]
+        gate = engine.row_gate(table, names, weight, takes, self.clock, otherwise)
+        if gate is not None:
+            self._rows.append((table, gate))
+        return gate
+
+    def for_value(
+        self, view: str, views: Views, catalog: Catalog, otherwise: Callable[[], Any]
+    ) -> Gate | None:
+        """A gate for the value of a view with one column that looks the same inside and outside."""
+        engine = views[view].engine
+        columns = catalog[view].columns
+        if not isinstance(engine, NativeEngine) or len(columns) != 1 or _takes(columns) is None:
+            return None
+        return engine.value_gate(view, self.clock, otherwise)
+
+
+def _takes(columns: Schema) -> bytes | None:
+    """A byte per column for ``runtime/gate.h``; nothing if values of some column have to be converted."""
+    if any(column.type.kind not in _TAKES for column in columns):
+        return None
+    return bytes(_TAKES[column.type.kind] + NULLABLE * column.nullable for column in columns)
+
+
+_ALL: weakref.WeakSet[Gates] = weakref.WeakSet()
+
+
+def _close_all() -> None:
+    """In a forked child nothing may use the state that it got from its parent."""
+    for gates in _ALL:
+        gates.close()
+
+
+os.register_at_fork(after_in_child=_close_all)

@@ -1,0 +1,203 @@
+"""Rows through a gate do what rows the long way do, and a gate is closed whenever it should be."""
+
+from __future__ import annotations
+
+import gc
+import os
+import threading
+import weakref
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import viewlet
+from viewlet.errors import BackendError, DataError, ValueRangeError, ViewletError
+
+pytestmark = pytest.mark.native
+
+DDL = "CREATE STREAM r (k INT NOT NULL, v BIGINT, s VARCHAR, f DOUBLE, b BOOLEAN)"
+VIEWS = {
+    "total": "SELECT sum(v) AS v FROM r",
+    "by_s": "SELECT s, count(*) AS n, sum(f) AS f FROM r WHERE b OR k > 0 GROUP BY s",
+}
+LIMIT = 1 << 63
+
+ROW = st.tuples(
+    st.sampled_from([0, -5, 7, 1 << 31, None, "7", True]),
+    st.sampled_from([None, 3, LIMIT - 1, -LIMIT, LIMIT, 1.5]),
+    st.sampled_from([None, "", "plain", "ä", "\ud800", b"bytes"]),
+    st.sampled_from([None, 0.25, -0.0, float("nan"), 3]),
+    st.sampled_from([None, True, False, 1]),
+)
+
+
+def database(backend: str = "native") -> viewlet.Database:
+    db = viewlet.connect(backend=backend)
+    db.execute(DDL)
+    for name, query in VIEWS.items():
+        db.execute(f"CREATE MATERIALIZED VIEW {name} AS {query}")
+    return db
+
+
+def has_gate(handle: Any) -> bool:
+    return type(handle.add).__name__ == "Gate"
+
+
+def attempt(call: Any, row: tuple[Any, ...]) -> object:
+    try:
+        return call(*row)
+    except ViewletError as refused:
+        return type(refused)
+
+
+@settings(max_examples=40, deadline=None)
+@given(rows=st.lists(st.tuples(ROW, st.booleans()), max_size=12))
+def test_gates_agree_with_the_reference(rows: list[tuple[tuple[Any, ...], bool]]) -> None:
+    native, reference = database(), database("reference")
+    tables = native.table("r"), reference.table("r")
+    for table in tables:
+        table.add(1, 1, "s", 1.0, True)
+        table.add(1, 1, "s", 1.0, True)
+        table.remove(1, 1, "s", 1.0, True)
+    assert has_gate(tables[0])
+    for row, coming in rows:
+        outcomes = [attempt(table.add if coming else table.remove, row) for table in tables]
+        assert outcomes[0] == outcomes[1], row
+    assert native.version == reference.version
+    assert native.view("total").value == reference.view("total").value
+    assert native.stats().refreshes == reference.stats().refreshes
+
+
+def test_a_total_out_of_range_is_refused_and_leaves_no_trace() -> None:
+    db = database()
+    r, total = db.table("r"), db.view("total")
+    for _ in range(3):
+        r.add(1, 1, None, None, None)
+        r.add(1, -1, None, None, None)
+        assert total.value == 0
+    r.add(1, LIMIT - 1, None, None, None)
+    before = db.version
+    with pytest.raises(ValueRangeError, match="view 'total'"):
+        r.add(1, 1, None, None, None)
+    assert (total.value, db.version) == (LIMIT - 1, before)
+    r.add(1, -1, None, None, None)
+    assert total.value == LIMIT - 2
+
+
+def test_subscribers_are_told() -> None:
+    db = database()
+    r = db.table("r")
+    for _ in range(3):
+        r.add(1, 2, "x", 0.5, True)
+    assert has_gate(r)
+    seen: list[Any] = []
+    subscription = db.view("total").subscribe(lambda change: seen.append(change.to_pylist()), weights=True)
+    r.add(1, 2, "x", 0.5, True)
+    assert seen == [[{"v": 6, "_weight": -1}, {"v": 8, "_weight": 1}]]
+    subscription.close()
+    r.add(1, 2, "x", 0.5, True)
+    assert (db.view("total").value, len(seen)) == (10, 1)
+
+
+def test_a_view_that_comes_later_starts_with_what_comes_later() -> None:
+    db = database()
+    r = db.table("r")
+    for _ in range(4):
+        r.add(1, 2, "x", 0.5, True)
+    db.execute("CREATE MATERIALIZED VIEW later AS SELECT sum(v) AS v FROM r")
+    for _ in range(4):
+        r.add(1, 3, "x", 0.5, True)
+    assert (db.view("later").value, db.view("total").value) == (12, 20)
+
+
+def test_no_gate_where_more_is_to_be_done(tmp_path: Any) -> None:
+    kept = viewlet.connect()
+    kept.execute("CREATE TABLE r (v BIGINT); CREATE MATERIALIZED VIEW s AS SELECT sum(v) AS v FROM r")
+    durable = viewlet.connect(tmp_path / "d.viewlet")
+    limited = viewlet.connect(memory_limit="1GB")
+    dividing = viewlet.connect()
+    for db in (durable, limited):
+        db.execute("CREATE STREAM r (v BIGINT); CREATE MATERIALIZED VIEW s AS SELECT sum(v) AS v FROM r")
+    dividing.execute("CREATE STREAM r (v BIGINT)")
+    dividing.execute("CREATE MATERIALIZED VIEW s AS SELECT 1 / sum(v) AS v FROM r")
+    for db in (kept, durable, limited, dividing):
+        r = db.table("r")
+        for _ in range(4):
+            r.add(1)
+        assert not has_gate(r)
+    with pytest.raises(ValueRangeError, match="view 's'"):
+        dividing.apply({"r": [{"v": 1, "_weight": -4}, {"v": 0, "_weight": 1}]})
+    durable.close()
+
+
+def test_after_close_and_in_a_child_nothing_goes_through() -> None:
+    db = database()
+    r, total = db.table("r"), db.view("total")
+    for _ in range(3):
+        r.add(1, 2, "x", 0.5, True)
+        assert total.value
+    child = os.fork()
+    if child == 0:
+        try:
+            r.add(1, 2, "x", 0.5, True)
+        except BackendError:
+            os._exit(7)
+        os._exit(1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+    r.add(1, 2, "x", 0.5, True)
+    assert total.value == 8
+    db.close()
+    with pytest.raises(BackendError, match="closed"):
+        r.add(1, 2, "x", 0.5, True)
+    with pytest.raises(BackendError, match="closed"):
+        _ = total.value
+
+
+def test_threads_at_gates_and_inside() -> None:
+    """Rows one by one and batches at once: nothing is lost, and every version is given once."""
+    db = database()
+    versions: list[list[int]] = [[] for _ in range(3)]
+
+    def rows(mine: list[int]) -> None:
+        r = db.table("r")
+        mine += [r.add(1, 1, "x", 0.5, True) for _ in range(2_000)]
+
+    def batches(mine: list[int]) -> None:
+        mine += [db.insert("r", [(1, 1, "y", 0.5, True)] * 10) for _ in range(50)]
+
+    threads = [
+        threading.Thread(target=work, args=(mine,))
+        for work, mine in zip((rows, rows, batches), versions, strict=True)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(v for mine in versions for v in mine) == list(range(1, 4_051))
+    assert db.view("total").value == 4_500
+    assert db.view("by_s").rows() == [("x", 4_000, 2_000.0), ("y", 500, 250.0)]
+
+
+def test_handles_with_gates_can_be_forgotten() -> None:
+    db = database()
+    r = db.table("r")
+    for _ in range(3):
+        r.add(1, 1, "x", 0.5, True)
+    assert has_gate(r)
+    forgotten = weakref.ref(db)
+    del db, r
+    gc.collect()
+    assert forgotten() is None
+
+
+def test_wrong_rows_are_named() -> None:
+    db = database()
+    r = db.table("r")
+    for _ in range(3):
+        r.add(1, 1, "x", 0.5, True)
+    with pytest.raises(DataError, match="has 2 values"):
+        r.add(1, 2)
+    with pytest.raises(DataError, match="column 'k': NULL in a NOT NULL column"):
+        r.add(None, 1, "x", 0.5, True)
