@@ -5,21 +5,26 @@ No name and no text of a user enters the source: things are numbered, and string
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from viewlet.backends.native.columns import used_columns
-from viewlet.backends.native.forms import CValue, Form, Writer, cell_kind, field_form, stored_form
-from viewlet.backends.native.operations import Operations, watch
+from viewlet.backends.native.forms import Form, Writer, cell_kind, field_form, stored_form
+from viewlet.backends.native.operations import Operations
+from viewlet.backends.native.rows import WEIGHTS, write_rows
 from viewlet.backends.native.scalars import MEMO_BIAS, HostFunction, Registry
 from viewlet.backends.native.searches import init_orders, note_change, note_seen, see
 from viewlet.backends.native.storage import CRecord, name_records, write_record
 from viewlet.backends.native.strings import native_answer
 from viewlet.core.types import Kind, Type
-from viewlet.loops.nodes import Add, Block, LoopProgram, TableLoops, ViewLoops, blocks, operations
+from viewlet.loops.nodes import Add, Get, LoopProgram, TableLoops, ViewLoops, blocks, operations
 
-WEIGHT_LIMITS = (-(1 << 31), (1 << 31) - 1)
-"""A row that comes or goes more often than this at once is refused at the boundary."""
+INLINE_LOOKUPS = 40
+"""Up to so many lookups in the triggers of a program are compiled in line, and for common weights apart."""
+
+FEW_LOOKUPS = 16
+"""Up to so many, also for insertions apart."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +44,9 @@ def emit(program: LoopProgram) -> Source:
     registry = Registry()
     code = Writer()
     _write_flush(code, records.values(), {op.record for op in _put_off(program)})
+    lookups = _lookups(program)
     for i, table in enumerate(program.tables.values()):
-        _write_table(code, i, table, records, registry)
+        _write_table(code, i, table, records, registry, lookups)
     for i, view in enumerate(program.views.values()):
         _write_view(code, i, view, records, registry)
     for at in records.values():
@@ -48,7 +54,7 @@ def emit(program: LoopProgram) -> Source:
     head = Writer()
     head.line('#include "program.h"')
     for at in records.values():
-        write_record(head, at)
+        write_record(head, at, inline=lookups <= INLINE_LOOKUPS)
     functions = Writer()
     _write_functions(functions, registry)  # may add constants, which the state holds
     _write_state(head, records.values(), registry)
@@ -60,6 +66,12 @@ def emit(program: LoopProgram) -> Source:
     return Source(
         text, tuple(records), tuple(program.tables), tuple(program.views), tuple(registry.functions)
     )
+
+
+def _lookups(program: LoopProgram) -> int:
+    """How many places of the triggers find or make an entry."""
+    triggers = (b for t in program.tables.values() for b in (t.on_tuple, t.on_change, t.on_batch))
+    return sum(isinstance(op, Get | Add) for block in triggers for op in operations(block))
 
 
 def _put_off(program: LoopProgram) -> Iterable[Add]:
@@ -149,7 +161,6 @@ def _write_into(out: Writer, at: CRecord, key: str, amounts: Sequence[str]) -> N
                 out.line(f"vl_i128_into(&{target}f{i}, {amount}, &a->errors);")
             case _:
                 out.line(f"vl_i64_into(&{target}f{i}, {amount}, &a->errors);")
-        watch(out, at, f"f{i}", target)
     if at.record.keys:
         note_change(out, at, "e", {f"f{i}": amount for i, amount in enumerate(amounts)})
         out.line(f"{at.name}_leave(a, {at.map}, e);")
@@ -159,10 +170,16 @@ def _write_into(out: Writer, at: CRecord, key: str, amounts: Sequence[str]) -> N
 
 
 def _write_table(
-    out: Writer, number: int, table: TableLoops, records: dict[str, CRecord], registry: Registry
+    out: Writer,
+    number: int,
+    table: TableLoops,
+    records: dict[str, CRecord],
+    registry: Registry,
+    lookups: int,
 ) -> None:
-    for name, block in (("on_tuple", table.on_tuple), ("on_change", table.on_change)):
-        _write_rows(out, f"t{number}_{name}", table, block, records, registry)
+    _write_tuple(out, f"t{number}_on_tuple", table, records, registry, lookups)
+    with _rows_function(out, f"t{number}_on_change"):
+        write_rows(out, table, table.on_change, records, registry, WEIGHTS["any"])
     with out.block(f"static void t{number}_on_batch(vl_instance *x)"):
         _prologue(out)
         Operations(out, records, registry, {}).block(table.on_batch)
@@ -176,26 +193,40 @@ def _write_table(
                 out.line(f"memset(&s->{at.name}, 0, sizeof s->{at.name});")
 
 
-def _write_rows(
-    out: Writer, name: str, table: TableLoops, block: Block, records: dict[str, CRecord], registry: Registry
+def _write_tuple(
+    out: Writer,
+    name: str,
+    table: TableLoops,
+    records: dict[str, CRecord],
+    registry: Registry,
+    lookups: int,
 ) -> None:
-    """A loop over rows that come as columns; only columns that the block reads are loaded."""
-    head = f"static int64_t {name}(vl_instance *x, const vl_column *columns, const int64_t *weights, "
+    """The trigger for rows; small programs have it again for rows without NULL that come once or go once."""
+    block = table.on_tuple
+    most = {"ones": FEW_LOOKUPS, "units": INLINE_LOOKUPS}
+    variants = [variant for variant in most if block and lookups <= most[variant]]
+    for variant in variants:
+        with _rows_function(out, f"{name}_{variant}"):
+            write_rows(out, table, block, records, registry, WEIGHTS[variant])
+    with _rows_function(out, name):
+        nullable = (i for i in used_columns(table, block) if table.parameters[i].nullable)
+        tests = "".join(f"!columns[{i}].valid && " for i in nullable)
+        for variant in variants:
+            call = f"{name}_{variant}(x, columns, weights, from, to)"
+            out.line(f"if ({tests}vl_are_{variant}(weights, from, to)) return {call};")
+        write_rows(out, table, block, records, registry, WEIGHTS["any"])
+
+
+@contextmanager
+def _rows_function(out: Writer, name: str) -> Iterator[None]:
+    """A ``vl_rows_function``."""
+    head = (
+        f"static VL_APART int64_t {name}(vl_instance *x, const vl_column *columns, const int64_t *weights, "
+    )
     with out.block(f"{head}int64_t from, int64_t to)"):
         _prologue(out)
-        out.line("(void)columns;")
-        used = used_columns(table, block)
-        for i in used:
-            out.line(f"const vl_column c{i} = columns[{i}];")
-        with out.block("for (int64_t i = from; i < to; i++)"):
-            out.line("const int64_t w = weights ? weights[i] : 1;")
-            out.line("(void)w;")
-            names = {table.weight.name: CValue("w", Form.I64, None, WEIGHT_LIMITS)}
-            row = Operations(out, records, registry, names, weight="w")
-            row.waiting = {table.parameters[i].name: (i, table.parameters[i]) for i in used}
-            row.block(block)
-            out.line("if (VL_UNLIKELY(a->errors)) return i;")
-        out.line("return to;")
+        out.line("(void)columns, (void)weights;")
+        yield
 
 
 # Views and records

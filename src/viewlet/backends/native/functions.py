@@ -12,6 +12,8 @@ from viewlet.core.types import Kind, Type, bounds
 from viewlet.loops.ranges import I64, I128, Interval, result_interval, type_interval, within
 
 _SINGLE = Kind.FLOAT
+SMALL_PRODUCT = 1 << 126
+"""No product of two 64-bit numbers is larger."""
 
 
 def _in_doubles(scalars: Scalars, call: Call, args: list[CValue]) -> list[str]:
@@ -66,6 +68,10 @@ def combined(op: str, name: str, a: CValue, b: CValue, limits: Interval, kind: T
         return CValue(f"vl_i64_{name}({a.text}, {b.text}, &a->errors)", Form.I64, None, I64)
     if within(limits, I128):
         return CValue(f"((vl_i128){a.text} {op} {b.text})", Form.I128, None, limits)
+    low, high = result_interval(kind)
+    if name == "mul" and low <= -SMALL_PRODUCT and high >= SMALL_PRODUCT:
+        text = f"vl_i128_times_within({a.text}, {b.text}, {integer(low)}, {integer(high)}, &a->errors)"
+        return CValue(text, Form.I128, None, (low, high))
     name = "times" if name == "mul" else name
     return CValue(f"vl_i128_{name}({a.text}, {b.text}, &a->errors)", Form.I128, None, I128)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import reduce
 from typing import assert_never
 
@@ -23,7 +23,7 @@ from viewlet.backends.native.scalars import Registry, Scalars, to_cell
 from viewlet.backends.native.searches import Searches, note_change, note_seen, order_at, see
 from viewlet.backends.native.storage import CRecord
 from viewlet.calculus.nodes import Argument
-from viewlet.core.scalar import COMPARISONS, Call, Const, Scalar, Var
+from viewlet.core.scalar import COMPARISONS, Call, Const, Scalar, Var, variables
 from viewlet.core.types import Kind, Type
 from viewlet.loops.nodes import (
     Add,
@@ -148,18 +148,27 @@ class Operations:
         self.out.line(f"{order.name}_edge {edge} = {{0}};")
         self.names[op.edge.name] = CValue(edge, Form.I64)
 
+    def test(self, condition: Scalar) -> str:
+        """A condition in C, after the columns that it reads."""
+        self.load_columns(((0, condition),))
+        return self.scalars.condition(condition)
+
+    def load_columns(self, scalars: Iterable[tuple[int, Scalar]]) -> None:
+        """Load the columns that some scalars read and nothing has read before."""
+        for var in (var for _, scalar in scalars for var in variables(scalar)):
+            if var.name in self.waiting:
+                self.names[var.name] = load(self.out, *self.waiting.pop(var.name))
+
     def _if(self, op: If) -> None:
         """A condition; those nested in it alone are tested with it, without a jump for each.
 
         Rows pass all conditions together rarely or mostly, one alone now and then: a processor foresees the
         conjunction far better than its parts.
         """
-        tests = [self.scalars.condition(op.condition)]
+        tests = [self.test(op.condition)]
         body = op.body
-        while len(body) == 1 and isinstance(body[0], If) and _is_plain(body[0].condition):
-            for name in needed_here((replace(body[0], body=()),), self.waiting):
-                self.names[name] = load(self.out, *self.waiting.pop(name))
-            tests.append(self.scalars.condition(body[0].condition))
+        while len(body) == 1 and isinstance(body[0], If) and is_plain(body[0].condition):
+            tests.append(self.test(body[0].condition))
             body = body[0].body
         with self.out.block(f"if ({' & '.join(tests)})"):
             self.nested(body)
@@ -322,6 +331,7 @@ class Operations:
         factors = [
             self.names[f.name] if isinstance(f, Var) else self.scalars.value(f) for f in product.factors
         ]
+        factors = [f for f in factors if f.limits != (1, 1)]
         weight = [f for f in factors if f.text == self.weight]
         if form is Form.PAIR:
             pairs = [_pair(factor) for factor in factors]
@@ -337,6 +347,8 @@ class Operations:
             limits = _corners(value.limits, weight[0].limits)
             if not within(limits, I128):
                 return CValue(f"vl_weighted({value.text}, {self.weight}, &a->errors)", Form.I128, None, I128)
+            if value.form is Form.I128 and within(weight[0].limits, (-1, 1)):
+                return CValue(f"vl_turned({value.text}, {self.weight}, &a->errors)", Form.I128, None, limits)
             return _multiply(value, weight[0], form)
         value = reduce(lambda a, b: _multiply(a, b, form), [*others, *weight])
         if form is Form.I64 and value.form is Form.I128:
@@ -356,9 +368,10 @@ class Operations:
             if not op.keys:
                 for member, name, form in amounts:
                     self.out.line(_added(f"s->{at.name}.{member}", form, name))
-                    watch(self.out, at, member, f"s->{at.name}.")
+                watch(self.out, at, f"s->{at.name}.", [member for member, _, _ in amounts])
                 return
-            with self.out.block(f"if ({' || '.join(_is_set(name, form) for _, name, form in amounts)})"):
+            test = " || ".join(_is_set(name, form) for _, name, form in amounts)
+            with self.out.block("" if self._is_sure(op) else f"if ({test})"):
                 key, absent = self.key(at, f"{at.name}_key", list(enumerate(op.keys)))
                 assert absent is None, f"a key of {op.record} does not fit its column"
                 if op.later:
@@ -371,7 +384,7 @@ class Operations:
                     self.out.line(f"{at.name}_record *{entry} = {known}{at.name}_touch(a, {at.map}, &{key});")
                     for member, name, form in amounts:
                         self.out.line(_added(f"{entry}->{member}", form, name))
-                        watch(self.out, at, member, f"{entry}->")
+                    watch(self.out, at, f"{entry}->", [member for member, _, _ in amounts])
                     pairs = [member for member, _, form in amounts if form is Form.PAIR]
                     if op.whole and pairs and at.record.counted is not None:
                         exact = [f"{entry}->{m} == 0" for m, _, form in amounts if form is not Form.PAIR]
@@ -379,6 +392,18 @@ class Operations:
                         self.out.line(f"if ({' && '.join(exact)}) {{ {rest} }}")
                     note_change(self.out, at, entry, {member: name for member, name, _ in amounts})
                     self.out.line(f"{at.name}_leave(a, {at.map}, {entry});")
+
+    def _is_sure(self, op: Add) -> bool:
+        """Is one amount the weight itself, and not 0?"""
+        return any(
+            amount[0].coefficient and all(self._is_unit(factor) for factor in amount[0].factors)
+            for _, amount in op.amounts
+            if len(amount) == 1
+        )
+
+    def _is_unit(self, factor: Scalar) -> bool:
+        value = self.names.get(factor.name) if isinstance(factor, Var) else None
+        return value is not None and value.text == self.weight and within(value.limits, (-1, 1))
 
     def _note(self, at: CRecord, key: str, amounts: list[tuple[str, str, Form]]) -> None:
         note = self.out.fresh("n")
@@ -403,7 +428,7 @@ class Operations:
             see(self.out, at, "e")
             for own, other in pairs:
                 self.out.line(f"e->{own} = t->{other};")
-                watch(self.out, at, own, "e->")
+            watch(self.out, at, "e->", [own for own, _ in pairs])
             note_seen(self.out, at, "e")
             self.out.line(f"{at.name}_leave(a, {at.map}, e);")
         head = f"for ({at.name}_record *e = {at.name}_from(a, {at.map}, 1); e;)"
@@ -431,29 +456,35 @@ class Operations:
                 self.out.line(f"emit(sink, {cells}, {weight});")
 
 
-def _is_plain(condition: Scalar) -> bool:
-    """Comparisons of numbers: quicker to do than to leave out, and they cannot fail."""
+def is_plain(condition: Scalar, *, text: bool = False) -> bool:
+    """Comparisons of numbers: quicker to do than to leave out, and they cannot fail; ``text`` allows text."""
     match condition:
         case Call(op, args) if op in (*COMPARISONS, "==", "not", "is_null"):
-            return all(map(_is_plain, args))
+            return all(is_plain(arg, text=text) for arg in args)
         case Var(_, kind) | Const(_, kind):
-            return kind.kind is not Kind.VARCHAR
+            return text or kind.kind is not Kind.VARCHAR
         case _:
             return False
 
 
-def watch(out: Writer, at: CRecord, member: str, entry: str) -> None:
-    """Flag a sum that has grown beyond what every view can show."""
-    field = at.record.fields[int(member[1:])]
-    if field.guard is None:
-        return
-    match field_form(field.type):
+def watch(out: Writer, at: CRecord, entry: str, members: Iterable[str]) -> None:
+    """Flag sums that have grown beyond what every view can show."""
+    guarded = [(member, at.record.fields[int(member[1:])]) for member in members]
+    tests = [_beyond(f"{entry}{member}", f.type, f.guard) for member, f in guarded if f.guard is not None]
+    if tests:
+        out.line(f"if (VL_UNLIKELY({' | '.join(tests)})) x->suspect = 1;")
+
+
+def _beyond(sum_: str, kind: Type, digits: int) -> str:
+    """Not 0 where a sum has more digits, or nearly so."""
+    limit = 10**digits - 1
+    match field_form(kind):
         case Form.PAIR:
-            out.line(f"x->suspect |= vl_beyond_pair({entry}{member}, 1e{field.guard});")
-        case Form.I128:
-            out.line(f"x->suspect |= vl_beyond_i128({entry}{member}, {integer(10**field.guard - 1)});")
+            return f"vl_beyond_pair({sum_}, 1e{digits})"
+        case form if limit < 1 << 62:
+            return f"vl_far_{'i128' if form is Form.I128 else 'i64'}({sum_}, {limit.bit_length() - 1})"
         case _:
-            out.line(f"x->suspect |= vl_beyond_i64({entry}{member}, {integer(10**field.guard - 1)});")
+            return f"vl_beyond_i128({sum_}, {integer(limit)})"
 
 
 def _room(kind: Type) -> Interval:

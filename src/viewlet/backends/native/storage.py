@@ -61,7 +61,7 @@ def name_records(records: Mapping[str, Record]) -> dict[str, CRecord]:
     return {name: CRecord(f"r{i}", record) for i, (name, record) in enumerate(records.items())}
 
 
-def write_record(out: Writer, at: CRecord) -> None:
+def write_record(out: Writer, at: CRecord, *, inline: bool = False) -> None:
     """The types and functions of one record."""
     if not at.record.keys:
         _struct(out, f"{at.name}_record", _fields(at))
@@ -92,19 +92,22 @@ def write_record(out: Writer, at: CRecord) -> None:
                 for positions in at.record.slices:
                     index = at.slice(positions)
                     out.line(f"{index}_{call}(a, m, &store->{index}, r);")
-    _write_calls(out, at)
+    _write_calls(out, at, inline)
 
 
-def _write_calls(out: Writer, at: CRecord) -> None:
-    """Lookup, insertion and removal as plain functions, so that the compiler weighs size against speed."""
+def _write_calls(out: Writer, at: CRecord, inline: bool) -> None:
+    """Lookup and insertion; in line where they are few, else the compiler weighs size against speed."""
     name = at.name
     store = f"vl_map_{'pooled' if at.pooled else 'inplace'}"
-    look = f"VL_FUNCTION {name}_record *{name}_look(vl_arena *a, {store} *m, const {name}_key *k)"
+    kind = "VL_INLINE" if inline else "VL_FUNCTION"
+    look = f"{kind} {name}_record *{name}_look(vl_arena *a, {store} *m, const {name}_key *k)"
     out.line(f"{look} {{ return {name}_find(a, m, k); }}")
-    touch = f"VL_FUNCTION {name}_record *{name}_touch(vl_arena *a, {store} *m, const {name}_key *k)"
+    touch = f"{kind} {name}_record *{name}_touch(vl_arena *a, {store} *m, const {name}_key *k)"
     out.line(f"{touch} {{ return {name}_upsert(a, m, k); }}")
+    drop = f"VL_COLD void {name}_drop(vl_arena *a, {store} *m, {name}_record *r)"
+    out.line(f"{drop} {{ if ({_empty(at)}) {name}_remove(a, m, r); }}")
     leave = f"VL_INLINE void {name}_leave(vl_arena *a, {store} *m, {name}_record *r)"
-    out.line(f"{leave} {{ if (VL_UNLIKELY({_empty(at)})) {name}_remove(a, m, r); }}")
+    out.line(f"{leave} {{ if (VL_UNLIKELY({_empty(at).split(' && ')[0]})) {name}_drop(a, m, r); }}")
 
 
 def _write_key(out: Writer, name: str, at: CRecord, positions: Sequence[int]) -> None:

@@ -50,11 +50,28 @@ VL_INLINE vl_i128 vl_i128_times(vl_i128 x, vl_i128 y, vl_errors *e) {
     return vl_i128_times_wide(x, y, e);
 }
 
+/* x * weight for a weight of 1 or -1, without a jump. */
+VL_INLINE vl_i128 vl_turned(vl_i128 x, int64_t weight, vl_errors *e) {
+    vl_i128 sign = weight >> 63;
+    return vl_i128_sub(x ^ sign, sign, e);
+}
+
 /* x * weight, where the weight is nearly always 1 or -1. */
 VL_INLINE vl_i128 vl_weighted(vl_i128 x, int64_t weight, vl_errors *e) {
-    if (VL_LIKELY(weight == 1)) return x;
-    if (VL_LIKELY(weight == -1)) return vl_i128_sub(0, x, e);
+    if (VL_LIKELY((((uint64_t)weight + 1) & ~UINT64_C(2)) == 0)) return vl_turned(x, weight, e);
     return vl_i128_times(x, weight, e);
+}
+
+VL_COLD vl_i128 vl_i128_times_checked(vl_i128 x, vl_i128 y, vl_i128 low, vl_i128 high, vl_errors *e) {
+    vl_i128 z = vl_i128_mul(x, y, e);
+    if (z < low || z > high) *e |= VL_E_DECIMAL;
+    return z;
+}
+
+/* x * y in [low, high], a range that has all products of two 64-bit numbers. */
+VL_INLINE vl_i128 vl_i128_times_within(vl_i128 x, vl_i128 y, vl_i128 low, vl_i128 high, vl_errors *e) {
+    if (VL_LIKELY(x == (int64_t)x && y == (int64_t)y)) return (vl_i128)(int64_t)x * (int64_t)y;
+    return vl_i128_times_checked(x, y, low, high, e);
 }
 
 VL_INLINE void vl_i64_into(int64_t *sum, int64_t x, vl_errors *e) { *sum = vl_i64_add(*sum, x, e); }
@@ -62,9 +79,15 @@ VL_INLINE void vl_i128_into(vl_i128 *sum, vl_i128 x, vl_errors *e) { *sum = vl_i
 VL_INLINE void vl_pair_into(vl_pair *sum, vl_pair x) { *sum = vl_pair_add(*sum, x); }
 
 /* Is a sum larger than a limit, by absolute value? Limits have at most 36 digits; NaN is beyond any. */
-VL_INLINE uint64_t vl_beyond_i64(int64_t sum, int64_t limit) { return (uint64_t)sum + (uint64_t)limit > 2 * (uint64_t)limit; }
 VL_INLINE uint64_t vl_beyond_i128(vl_i128 sum, vl_i128 limit) { return (vl_u128)sum + (vl_u128)limit > 2 * (vl_u128)limit; }
 VL_INLINE uint64_t vl_beyond_pair(vl_pair sum, double limit) { return !(sum.high <= limit && sum.high >= -limit); }
+
+/* Not 0 where a sum is outside [-2^k, 2^k). */
+VL_INLINE uint64_t vl_far_i64(int64_t sum, int k) { return ((uint64_t)sum + (UINT64_C(1) << k)) >> (k + 1); }
+VL_INLINE uint64_t vl_far_i128(vl_i128 sum, int k) {
+    vl_u128 shifted = (vl_u128)sum + ((vl_u128)1 << k);
+    return (uint64_t)(shifted >> 64) | (uint64_t)shifted >> (k + 1);
+}
 
 /* The result of DOUBLE arithmetic: a finite number, and never -0.0. */
 VL_INLINE double vl_f64_result(double x, vl_errors *e, vl_errors bit) {

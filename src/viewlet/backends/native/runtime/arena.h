@@ -83,7 +83,8 @@ enum {
 #define VL_RESERVE_DEFAULT (UINT64_C(1) << 38)
 #define VL_RESERVE_LEAST (UINT64_C(1) << 26)
 #define VL_SLACK_LEAST (UINT64_C(1) << 22)
-#define VL_RELEASE_LEAST (UINT64_C(1) << 20)
+#define VL_RELEASE_LEAST (UINT64_C(1) << 23)
+#define VL_HUGE_PAGE (UINT64_C(1) << 21)
 
 /* The first bytes of every image. Spark's protocol owns version, dirty and result; nothing in the
  * runtime reads them. */
@@ -180,8 +181,16 @@ VL_COLD bool vl_commit(vl_arena *a, uint64_t need) {
             return false;
         }
     }
+    /* Without a file nothing is taken before it is touched. Past the first two megabytes pages are huge:
+     * a fifth of the faults' time, and lookups all over a large table miss far fewer translations. */
+    if (a->fd < 0 && size > VL_HUGE_PAGE) size = vl_round_up(size, VL_HUGE_PAGE);
+    if (size > a->reserved) size = a->reserved;
     uint64_t from = a->committed;
     if (!vl_commit_map(a, size)) return false;
+#ifdef MADV_HUGEPAGE
+    uint64_t huge = from > VL_HUGE_PAGE ? from : VL_HUGE_PAGE;
+    if (a->fd < 0 && size > huge) madvise(a->base + huge, size - huge, MADV_HUGEPAGE); /* or not: no matter */
+#endif
     vl_head(a)->size = size;
     VL_POISON(a->base + from, size - from);
     return true;
@@ -390,12 +399,15 @@ VL_FUNCTION vl_errors vl_arena_reserve(vl_arena *a, int fd, uint64_t limit, uint
     void *p = MAP_FAILED;
     for (; want >= VL_RESERVE_LEAST && want >= least; want /= 2) {
         want = vl_round_up(want, VL_PAGE);
-        p = mmap(NULL, want, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        p = mmap(NULL, want + VL_HUGE_PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         if (p != MAP_FAILED) break;
     }
     *a = (vl_arena){.base = NULL, .reserved = 0, .committed = 0, .limit = limit, .fd = fd, .errors = 0};
     if (p == MAP_FAILED) return a->errors = VL_E_SYSTEM;
-    a->base = p;
+    uint64_t skipped = -(uintptr_t)p & (VL_HUGE_PAGE - 1); /* the base begins a huge page; the rest goes back */
+    if (skipped) munmap(p, skipped);
+    a->base = (uint8_t *)p + skipped;
+    munmap(a->base + want, VL_HUGE_PAGE - skipped);
     a->reserved = want;
     return VL_OK;
 }

@@ -30,6 +30,7 @@ typedef struct {
 
 enum {
     VL_INPLACE_BITS = 3, /* log2 of the smallest table */
+    VL_LARGE_MAP = 10000, /* entries from which a table leaves the cache, and prefetching pays */
     VL_AHEAD = 12,       /* how many lookups ahead a batch prefetches */
 };
 

@@ -70,6 +70,8 @@ VL_FUNCTION bool VL_M(_init)(vl_arena *a, vl_map_inplace *m) {
     return false;
 }
 
+VL_INLINE bool VL_M(_is_large)(const vl_map_inplace *m) { return m->count > VL_LARGE_MAP; }
+
 VL_INLINE void VL_M(_prefetch)(const vl_arena *a, const vl_map_inplace *m, const VL_M(_key) * key) {
     __builtin_prefetch((const VL_M(_record) *)vl_at(a, m->slots) + (VL_M(_hash)(key) >> m->shift));
 }

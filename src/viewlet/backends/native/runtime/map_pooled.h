@@ -54,6 +54,8 @@ VL_INLINE VL_M(_record) * VL_M(_at)(const vl_arena *a, const vl_map_pooled *m, u
     return vl_pool_at(a, &m->pool, id, VL_M_SIZE);
 }
 
+VL_INLINE bool VL_M(_is_large)(const vl_map_pooled *m) { return m->pool.live > VL_LARGE_MAP; }
+
 VL_INLINE void VL_M(_prefetch)(const vl_arena *a, const vl_map_pooled *m, const VL_M(_key) * key) {
     vl_index_prefetch(a, &m->index, vl_hash32(VL_M(_hash)(key)));
 }

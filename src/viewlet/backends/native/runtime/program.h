@@ -20,7 +20,7 @@
 
 #include <stdlib.h>
 
-enum { VL_PROGRAM_ABI = 2, VL_SHORT_TEXTS = 256 };
+enum { VL_PROGRAM_ABI = 2, VL_SHORT_TEXTS = 256, VL_ROWS = 128 };
 enum { VL_E_ROWS = 1 << 5, VL_E_DOUBLE = 1 << 6, VL_E_CALL = 1 << 7 }; /* several rows; not finite; host's error */
 
 typedef enum { VL_BOOLEAN, VL_INT32, VL_INT64, VL_DECIMAL, VL_DOUBLE, VL_TEXT } vl_kind;
@@ -37,7 +37,7 @@ typedef struct {
 } vl_cell;
 
 /* A column of an Arrow batch. `data` holds int32, int64, 128-bit decimals, doubles, bits, or bytes of text
- * under `offsets`; `valid` is a bitmap or NULL. Positions count from `from`. */
+ * under `offsets`; `valid` is a bitmap, or NULL where no value is. Positions count from `from`. */
 typedef struct {
     const void *data;
     const uint8_t *valid;
@@ -117,6 +117,7 @@ struct vl_instance {
         uint64_t word;
         uint32_t length, id;
     } short_texts[VL_SHORT_TEXTS]; /* ids of strings of up to 8 bytes; forgotten when strings are swept */
+    uint32_t letters[256]; /* likewise of strings of one byte, by the byte */
 };
 
 /* What a memo holds for NULL. */
@@ -161,6 +162,7 @@ VL_INLINE uint64_t vl_short_word(vl_text t) {
 VL_COLD uint32_t vl_intern_short(vl_instance *x, vl_text t, uint64_t word, uint64_t at) {
     uint32_t id = vl_intern(&x->arena, x->strings, t);
     if (!id) return 0;
+    if (t.length == 1) x->letters[t.bytes[0]] = id;
     x->short_texts[at].word = word;
     x->short_texts[at].length = (uint32_t)t.length;
     x->short_texts[at].id = id;
@@ -169,6 +171,7 @@ VL_COLD uint32_t vl_intern_short(vl_instance *x, vl_text t, uint64_t word, uint6
 
 /* The id of a string; flags, codes and names that come again and again are found without hashing. */
 VL_INLINE uint32_t vl_intern_quickly(vl_instance *x, vl_text t) {
+    if (t.length == 1 && VL_LIKELY(x->letters[t.bytes[0]] != 0)) return x->letters[t.bytes[0]];
     if (VL_UNLIKELY(t.length - 1 >= 8)) return vl_intern(&x->arena, x->strings, t);
     uint64_t word = vl_short_word(t), at = word * VL_SEED0 >> 56;
     if (VL_LIKELY(x->short_texts[at].word == word && x->short_texts[at].length == t.length)) return x->short_texts[at].id;
@@ -176,12 +179,41 @@ VL_INLINE uint32_t vl_intern_quickly(vl_instance *x, vl_text t) {
 }
 
 /* Ids changed their meaning. */
-VL_INLINE void vl_forget_short_texts(vl_instance *x) { memset(x->short_texts, 0, sizeof x->short_texts); }
+VL_INLINE void vl_forget_short_texts(vl_instance *x) {
+    memset(x->short_texts, 0, sizeof x->short_texts);
+    memset(x->letters, 0, sizeof x->letters);
+}
+
+/* Is weight + shift within `mask` for every weight? */
+VL_INLINE bool vl_weights_within(const int64_t *weights, int64_t from, int64_t to, uint64_t shift, uint64_t mask) {
+    typedef uint64_t lanes __attribute__((vector_size(32), aligned(8)));
+    lanes others = {0};
+    uint64_t other = 0;
+    if (!weights) return true;
+    for (; from + 4 <= to; from += 4) others |= (*(const lanes *)(const void *)(weights + from) + shift) & ~mask;
+    for (; from < to; from++) other |= ((uint64_t)weights[from] + shift) & ~mask;
+    return (others[0] | others[1] | others[2] | others[3] | other) == 0;
+}
+VL_FUNCTION bool vl_are_ones(const int64_t *weights, int64_t from, int64_t to) {
+    return vl_weights_within(weights, from, to, UINT64_MAX, 0);
+}
+/* 1 or -1 */
+VL_FUNCTION bool vl_are_units(const int64_t *weights, int64_t from, int64_t to) {
+    return vl_weights_within(weights, from, to, 1, 2);
+}
 
 VL_INLINE bool vl_bit(const uint8_t *bits, int64_t i) { return bits[i >> 3] >> (i & 7) & 1; }
 VL_INLINE bool vl_column_null(const vl_column *c, int64_t i) { return c->valid && !vl_bit(c->valid, c->from + i); }
+/* The same column with its first row at position 0 of `data`, or of `offsets` where they say where a text is;
+ * bits keep counting from `from`. */
+VL_INLINE vl_column vl_column_start(vl_column c, int64_t width) {
+    if (c.offsets)
+        c.offsets = (const uint8_t *)c.offsets + c.from * (c.large ? 8 : 4);
+    else if (c.data)
+        c.data = (const uint8_t *)c.data + c.from * width;
+    return c;
+}
 VL_INLINE vl_text vl_column_text(const vl_column *c, int64_t i) {
-    i += c->from;
     if (c->large) {
         const int64_t *at = c->offsets;
         return (vl_text){(const uint8_t *)c->data + at[i], (uint64_t)(at[i + 1] - at[i])};
@@ -192,12 +224,12 @@ VL_INLINE vl_text vl_column_text(const vl_column *c, int64_t i) {
 /* A decimal that its type keeps within 64 bits. */
 VL_INLINE int64_t vl_column_narrow(const vl_column *c, int64_t i) {
     int64_t value;
-    memcpy(&value, (const uint8_t *)c->data + (c->from + i) * 16, 8);
+    memcpy(&value, (const uint8_t *)c->data + i * 16, 8);
     return value;
 }
 VL_INLINE vl_i128 vl_column_decimal(const vl_column *c, int64_t i) {
     vl_i128 value;
-    memcpy(&value, (const uint8_t *)c->data + (c->from + i) * 16, 16);
+    memcpy(&value, (const uint8_t *)c->data + i * 16, 16);
     return value;
 }
 

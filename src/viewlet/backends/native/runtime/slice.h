@@ -157,6 +157,8 @@ VL_INLINE vl_slice_slot *VL_S(_slot)(const vl_arena *a, const vl_map_pooled *m, 
     }
 }
 
+VL_INLINE bool VL_S(_is_large)(const vl_slice_index *ix) { return ix->count > VL_LARGE_MAP; }
+
 VL_INLINE void VL_S(_prefetch)(const vl_arena *a, const vl_slice_index *ix, const VL_S(_key) * key) {
     __builtin_prefetch((const vl_slice_slot *)vl_at(a, ix->slots) + (vl_hash32(VL_S(_hash)(key)) >> ix->shift));
 }

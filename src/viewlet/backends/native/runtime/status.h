@@ -25,6 +25,7 @@
 
 #define VL_INLINE static inline __attribute__((always_inline, unused))
 #define VL_EXPORT __attribute__((visibility("default"))) /* the few names that a library shows */
+#define VL_APART __attribute__((noinline, unused))
 #define VL_COLD static __attribute__((noinline, cold, unused))
 #define VL_FUNCTION static __attribute__((unused))
 #define VL_JOIN_(x, y) x##y
