@@ -70,7 +70,8 @@ def _lower(program: Program, storage: Storage, batches: Batches) -> LoopProgram:
     views = {name: _view(view, storage) for name, view in program.views.items()}
     draft = LoopProgram(storage.records, storage.layout.places, tables, views)
     records = choose_access(storage.records, blocks(draft))
-    return guard_sums(LoopProgram(records, storage.layout.places, tables, views))
+    scanned = tuple(sorted(storage.scanned))
+    return guard_sums(LoopProgram(records, storage.layout.places, tables, views, scanned))
 
 
 def _table(program: Program, storage: Storage, table: Table, batches: Batches) -> TableLoops:

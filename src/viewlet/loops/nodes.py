@@ -343,12 +343,16 @@ class ViewLoops:
 
 @dataclass(frozen=True, slots=True)
 class LoopProgram:
-    """A maintenance program as loops; ``places`` says where each map's value is."""
+    """A maintenance program as loops; ``places`` says where each map's value is.
+
+    ``scanned`` names maps along which a sum could be searched, but is not.
+    """
 
     records: Mapping[str, Record]
     places: Mapping[str, Place]
     tables: Mapping[str, TableLoops]
     views: Mapping[str, ViewLoops]
+    scanned: tuple[str, ...] = ()
 
 
 def body_of(op: Op) -> Block:

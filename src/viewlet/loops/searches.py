@@ -46,10 +46,14 @@ LAZY = frozenset({"and", "or", "case", "coalesce", "in"})
 def search_sum(lowering: Lowering, term: Term, block: BlockBuilder, env: Env) -> bool:
     """Yield the sum of a term from an ordered index; FALSE, and nothing done, where that cannot be."""
     search = as_search(term, frozenset(env))
-    if search is None or not _is_served(lowering, search):
+    if search is None:
         return False
-    if any(isinstance(f, Let | Lift | Extremum) and f.var.name in env for f in search.dependents):
-        return False  # a value that is given is a condition besides
+    given = any(isinstance(f, Let | Lift | Extremum) and f.var.name in env for f in search.dependents)
+    if given or not _is_served(lowering, search):  # a value that is given is a condition besides
+        lowering.storage.scanned.add(search.atom.name)
+        return False
+    if any(isinstance(f, Extremum) for f in search.dependents):
+        lowering.storage.scanned.add(search.atom.name)  # it is asked a few times, each time by a scan
 
     def finish(at: BlockBuilder, found: Env, product: Product) -> None:
         total = _Searching(lowering, search, at, found).total()

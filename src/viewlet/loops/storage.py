@@ -43,6 +43,7 @@ class Storage:
     records: dict[str, Record]
     changes: dict[str, list[Change]] = field(default_factory=dict)
     keys: dict[tuple[str, int], KeyColumn] = field(default_factory=dict)
+    scanned: set[str] = field(default_factory=set)
     _temporaries: dict[object, str] = field(default_factory=dict)
 
     def place(self, atom: MapRef | Delta) -> AtomPlace:

@@ -347,7 +347,7 @@ class _Walk:
             inner.names[self.op.key.name] = inner.scalars.named(value)
         for running in self.op.sums:
             member = self.order.member(running.field)
-            text = f"ORD_MINUS(all.{member}, {run}.{member})" if running.behind else f"{run}.{member}"
+            text = f"ORD_MINUS(all.{member}, {run}{member})" if running.behind else f"{run}{member}"
             form = next(form for i, form in self.order.fields if self.order.member_of(i) == member)
             value = CValue(text, form, None, type_interval(running.var.type))
             inner.names[running.var.name] = inner.scalars.named(value)
@@ -368,7 +368,7 @@ class _Walk:
         self.out.line("bool begun = true;")
         if op.beyond or not op.closed:
             with self.out.block():
-                self._ask("", "before")
+                self._ask("", "before.")
                 self.out.line("begun = in;")
         with self.out.block("if (begun)"):
             with self.out.block(f"for (uint32_t level = {self.tree}->height; level > 0; level--)"):
@@ -384,15 +384,22 @@ class _Walk:
             self.out.line(f"{edge}.before = before;")
 
     def _pass(self, kind: str, more: str) -> None:
-        name = self.order.name
-        self.out.line(f"const {name}_{kind} *node = vl_at(a, at);")
+        """Only what is asked for is added up slot by slot; the other sums follow for all passed slots at once."""
+        self.out.line(f"const {self.order.name}_{kind} *node = vl_at(a, at);")
         self.out.line("uint32_t i = 0;")
+        members = [self.order.member_of(i) for i, _ in self.order.fields]
+        asked = list(dict.fromkeys(self.order.member(running.field) for running in self.op.sums))
         with self.out.block(f"for (; {more}; i++)"):
-            self.out.line(f"{name}_rec run = before;")
-            self.out.line(f"{name}_{kind}_join(&node->cols, i, &run);")
-            self._ask("", "run")
+            for member in asked:
+                self.out.line(f"const __typeof__(before.{member}) run_{member} =")
+                self.out.line(f"    ORD_PLUS(before.{member}, node->cols.{member}[i]);")
+            self._ask("", "run_")
             self.out.line("if (!in) break;")
-            self.out.line("before = run;")
+            for member in asked:
+                self.out.line(f"before.{member} = run_{member};")
+        for member in (member for member in members if member not in asked):
+            passed = f"ORD_FOLD_sum(node->cols.{member}, 0, i, ORD_SLOTS(node->keys))"
+            self.out.line(f"before.{member} = ORD_PLUS(before.{member}, {passed});")
 
     def at_keys(self) -> None:
         """Halves the keys of each node."""

@@ -123,6 +123,9 @@ VL_INLINE double ord_fold_max_f64(const double *v, uint32_t from, uint32_t to, u
 #define ORD_FOLD_sum(v, from, to, cap) ORD_BY_TYPE((v)[0], ord_fold_sum)((v), (from), (to), (cap))
 #define ORD_FOLD_max(v, from, to, cap) ORD_BY_TYPE((v)[0], ord_fold_max)((v), (from), (to), (cap))
 
+/* How many slots a column has. */
+#define ORD_SLOTS(v) ((uint32_t)(sizeof(v) / sizeof((v)[0])))
+
 /* v[j] += d for every j >= i: one update of a column of running sums. */
 VL_INLINE void ord_ramp_i64(int64_t *v, uint64_t i, int64_t d, uint32_t cap) {
     for (uint64_t j = 0; j < cap; j++) v[j] = (int64_t)((uint64_t)v[j] + (j >= i ? (uint64_t)d : 0));
