@@ -18,7 +18,7 @@ from viewlet.plan.nodes import Plan, Query, Scan
 from viewlet.plan.scope import outputs
 from viewlet.sketches.lineage import Annotated, by_value, lineage
 from viewlet.sketches.operators.build import essential
-from viewlet.sketches.operators.leaf import Reader
+from viewlet.sketches.operators.reader import Reader
 from viewlet.sketches.partition import Partition
 from viewlet.sketches.plan_to_sql import plan_to_sql
 from viewlet.sketches.safety import Judgement

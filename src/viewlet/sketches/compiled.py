@@ -50,11 +50,12 @@ class Compiled:
         schema: Sequence[Table],
         backend: Backend,
         keep: Keep,
+        optimize: bool,
     ) -> None:
         plan = essential(query).plan
         refuse_inexact(plan, backend)
         self._query, self._partitions, self._backend, self._keep = query, partitions, backend, keep
-        self._feeds = [Feed(table, plan, partitions, backend) for table in schema]
+        self._feeds = [Feed(table, plan, partitions, backend, optimize) for table in schema]
         self._streams, self._counters = self._start()
 
     def _start(self) -> tuple[Streams, Counters]:
@@ -106,7 +107,14 @@ class Compiled:
 class Feed:
     """The rows of one table as a stream needs them: some columns, fragments, weights."""
 
-    def __init__(self, table: Table, plan: Plan, partitions: Sequence[Partition], backend: Backend) -> None:
+    def __init__(
+        self,
+        table: Table,
+        plan: Plan,
+        partitions: Sequence[Partition],
+        backend: Backend,
+        selecting: bool,
+    ) -> None:
         scans = [node for node in walk(plan) if isinstance(node, Scan) and node.table == table.name]
         used = {column for scan in scans for column, _ in scan.binds}
         self.table, self._backend = table, backend
@@ -117,7 +125,7 @@ class Feed:
         )
         read = used | {p.column for p in self._partitions}
         self._read = [c for c in table.columns if c.name in read] or self._columns
-        self.selection = _selection(plan, scans)
+        self.selection = _selection(plan, scans) if selecting else None
         self._all, self._staged = self._texts()
 
     def definition(self) -> Table:

@@ -47,6 +47,7 @@ class Sketch:
     eager: bool
     bound: int | None
     keep: Keep
+    optimize: bool
     _backend: Backend
     version: Version = None
     costs: Costs = field(default_factory=Costs)
@@ -137,8 +138,8 @@ class Sketch:
             alone = len(self.schema) == 1 and self._backend.count(self.schema[0].name) >= LARGE
             keep = "native" if alone and not has_top(self.query.plan) else "operators"
         if keep == "operators":
-            return OperatorState(self.query, self.partitions, self._backend, self.bound)
-        return Compiled(self.query, self.partitions, self.schema, self._backend, keep)
+            return OperatorState(self.query, self.partitions, self._backend, self.bound, self.optimize)
+        return Compiled(self.query, self.partitions, self.schema, self._backend, keep, self.optimize)
 
     def _create_counters(self, database: KeepsViews) -> None:
         if self._counters is None:
@@ -233,6 +234,7 @@ class Sketch:
             "eager": self.eager,
             "bound": self.bound,
             "keep": self.keep,
+            "optimize": self.optimize,
             "version": self.version,
             "found": [sorted(fragments) for fragments in self._found],
             "retired": self.retired,
@@ -245,7 +247,7 @@ class Sketch:
         self.version, self.retired = literal["version"], literal["retired"]
         self._found = [frozenset(fragments) for fragments in literal["found"]]
         if literal["state"] is not None:
-            self._state = OperatorState(self.query, self.partitions, self._backend, self.bound)
+            self._state = OperatorState(self.query, self.partitions, self._backend, self.bound, self.optimize)
             self._state.restore(literal["state"])
 
     def explain(self) -> str:

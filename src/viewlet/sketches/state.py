@@ -14,8 +14,8 @@ from typing import Any, Literal, Protocol, TypeAlias
 from viewlet.plan.nodes import Query
 from viewlet.sketches.capture import Fragments
 from viewlet.sketches.operators.build import Builder
-from viewlet.sketches.operators.leaf import Reader
 from viewlet.sketches.operators.merge import Merge
+from viewlet.sketches.operators.reader import Reader
 from viewlet.sketches.partition import Partition
 
 Keep: TypeAlias = Literal["auto", "operators", "native", "reference"]
@@ -51,10 +51,15 @@ class OperatorState:
     """Incremental operators below fragment counters."""
 
     def __init__(
-        self, query: Query, partitions: Sequence[Partition], reader: Reader, bound: int | None
+        self,
+        query: Query,
+        partitions: Sequence[Partition],
+        reader: Reader,
+        bound: int | None,
+        optimize: bool,
     ) -> None:
         self._partitions, self._bound = partitions, bound
-        self.root = Builder(partitions, reader, bound).root(query)
+        self.root = Builder(partitions, reader, bound, optimize).root(query)
         self._merge = Merge(len(partitions))
 
     def load(self) -> None:

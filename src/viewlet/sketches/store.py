@@ -87,6 +87,7 @@ class Store:
         eager: bool = True,
         bound: int | None = None,
         keep: Keep = "auto",
+        optimize: bool = True,
     ) -> Sketch:
         """Capture the sketch of a query on an attribute ``table.column``, or on several.
 
@@ -95,11 +96,20 @@ class Store:
         ``eager`` sketch does so with every :meth:`apply`, others when they are used. ``bound`` limits the
         reserve of the buffers for MIN, MAX and top-k. ``keep`` says what follows: ``operators`` beside the
         database, or ``native`` triggers compiled for the sketch; by itself, triggers for one large table.
+        Without ``optimize`` changes are neither tested for join partners (by Bloom filters, operators) nor
+        selected before they are fetched (triggers), which is for measurements.
         """
         query, catalog = self._compile(sql)
         attributes = [on] if isinstance(on, str) else list(on)
         partitions = tuple(self._partition(attribute, ranges, catalog) for attribute in attributes)
-        options = {"way": way, "maintain": maintain, "eager": eager, "bound": bound, "keep": keep}
+        options = {
+            "way": way,
+            "maintain": maintain,
+            "eager": eager,
+            "bound": bound,
+            "keep": keep,
+            "optimize": optimize,
+        }
         sketch = self._sketch(sql, query, partitions, catalog, **options)
         with self._backend.snapshot():
             self._backend.track(sketch.schema)
@@ -280,7 +290,7 @@ class Store:
             Partition(table, column, _type_of(catalog, table, column), tuple(bounds))
             for table, column, bounds in literal["partitions"]
         )
-        options = {name: literal[name] for name in ("way", "maintain", "eager", "bound", "keep")}
+        options = {name: literal[name] for name in ("way", "maintain", "eager", "bound", "keep", "optimize")}
         sketch = self._sketch(literal["text"], query, partitions, catalog, **options)
         sketch.restore(literal)
         self.sketches.append(sketch)

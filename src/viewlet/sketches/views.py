@@ -14,7 +14,7 @@ from viewlet.sketches.errors import SketchError
 from viewlet.sketches.facts import Assumption
 from viewlet.sketches.lineage import annotate, names_of
 from viewlet.sketches.operators.build import NotIncrementalError, essential
-from viewlet.sketches.operators.leaf import Reader
+from viewlet.sketches.operators.reader import Reader
 from viewlet.sketches.partition import Partition
 from viewlet.sketches.plan_to_sql import plan_to_sql
 from viewlet.sketches.scans import Reading, scan_to_sql

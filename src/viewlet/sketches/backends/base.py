@@ -14,7 +14,7 @@ from viewlet.core.types import BIGINT, Column, Type, Value
 from viewlet.errors import DataError, SqlError
 from viewlet.sketches.cost import Skipping
 from viewlet.sketches.operators.base import Row
-from viewlet.sketches.operators.leaf import Reader
+from viewlet.sketches.operators.reader import Reader
 from viewlet.sketches.partition import Partition
 from viewlet.sketches.scans import WEIGHT
 from viewlet.sql import parse

@@ -34,10 +34,10 @@ from viewlet.sketches.operators.leaf import (
     Groups,
     LeafGroups,
     LeafRows,
-    Reader,
     branches,
     is_stateless,
 )
+from viewlet.sketches.operators.reader import Reader
 from viewlet.sketches.operators.top import Top as TopOperator
 from viewlet.sketches.partition import Partition
 
@@ -52,10 +52,15 @@ def essential(query: Query) -> Query:
 
 
 class Builder:
-    """Turns the plan of one sketch into operators. ``bound`` limits the buffers of MIN, MAX and top-k."""
+    """Turns the plan of one sketch into operators.
 
-    def __init__(self, partitions: Sequence[Partition], reader: Reader, bound: int | None) -> None:
-        self._partitions, self._reader, self._bound = partitions, reader, bound
+    ``bound`` limits the buffers of MIN, MAX and top-k; ``filtering`` keeps Bloom filters for joins.
+    """
+
+    def __init__(
+        self, partitions: Sequence[Partition], reader: Reader, bound: int | None, filtering: bool = True
+    ) -> None:
+        self._partitions, self._reader, self._bound, self._filtering = partitions, reader, bound, filtering
 
     def root(self, query: Query) -> Operator:
         """The operator whose annotated rows are counted into the sketch."""
@@ -63,7 +68,10 @@ class Builder:
         return LeafRows(self._leaf(plan, ()), ()) if is_stateless(plan) else self._operator(plan)
 
     def _leaf(self, plan: Plan, groups: Groups) -> list[Branch]:
-        return [Branch(branch, groups, self._partitions, self._reader) for branch in branches(plan)]
+        return [
+            Branch(branch, groups, self._partitions, self._reader, self._filtering)
+            for branch in branches(plan)
+        ]
 
     def _operator(self, plan: Plan) -> Operator:
         """An operator that gives the rows of ``outputs(plan)``."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, Protocol, TypeAlias, assert_never, cast
+from typing import Any, TypeAlias, assert_never, cast
 
 from sqlglot import exp
 
@@ -36,30 +36,17 @@ from viewlet.plan.scope import outputs, walk
 from viewlet.sketches.errors import SketchError
 from viewlet.sketches.lineage import annotate, by_value, names_of
 from viewlet.sketches.operators.base import AnnotatedRow, Bits, Delta, Row, bit_of
+from viewlet.sketches.operators.bloom import JoinFilters, links_of
 from viewlet.sketches.operators.group import Calls, Part, Parts, ValuePart, filtered, split_calls
+from viewlet.sketches.operators.reader import Reader
 from viewlet.sketches.partition import Partition
 from viewlet.sketches.plan_to_sql import plan_to_sql
-from viewlet.sketches.scans import WEIGHT, Reading, Relations, scan_to_sql
+from viewlet.sketches.scans import WEIGHT, Reading, scan_to_sql
 
 Groups: TypeAlias = Sequence[tuple[Var, Scalar]]
 Binds: TypeAlias = tuple[tuple[str, Var], ...]
 Text: TypeAlias = tuple[str, list[Type]]
-
-
-class Reader(Relations, Protocol):
-    """A database that runs queries over its tables and over staged changes."""
-
-    text_is_bytes: bool
-    """Is text ordered by its bytes, as Python does, and not by a language?"""
-
-    def mark(self, partition: Partition) -> tuple[str, Type]:
-        """How a scan tells the fragment: see :data:`~viewlet.sketches.lineage.Mark`."""
-
-    def sql(self, query: exp.Query) -> str:
-        """The query as text."""
-
-    def rows(self, text: str, kinds: Sequence[Type]) -> list[Row]:
-        """The rows of a query as physical values of the given types."""
+MAX_TEXTS = 100
 
 
 class NotLinearError(SketchError):
@@ -162,7 +149,14 @@ def _groups_by(partition: Partition, plan: Plan, groups: Groups) -> bool:
 class Branch:
     """A stateless plan without ∪: its rows, summed up per group and fragments."""
 
-    def __init__(self, plan: Plan, groups: Groups, partitions: Sequence[Partition], reader: Reader) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        groups: Groups,
+        partitions: Sequence[Partition],
+        reader: Reader,
+        filtering: bool,
+    ) -> None:
         names = names_of(plan)
         marks = {p: by_value(p) if _groups_by(p, plan, groups) else reader.mark(p) for p in partitions}
         (self._annotated,) = annotate(plan, partitions, names, marks.__getitem__)
@@ -172,6 +166,9 @@ class Branch:
         self._partitions, self._reader, self._names = partitions, reader, names
         scans = [node.table for node in walk(plan) if isinstance(node, Scan)]
         linear = [access.table for access in self._accesses]
+        links = links_of(self._weighted, self._accesses) if filtering else [() for _ in self._accesses]
+        self._filters = JoinFilters(links, reader)
+        self._restrictions: dict[int, exp.Expr | None] = {}
         self._texts: dict[object, Text] = {}
         # Of each fragment in a row: the place of its partition, and the bits of the marks seen so far.
         self._marks: list[tuple[int, Partition, bool, dict[Value, int]]] = [
@@ -186,6 +183,20 @@ class Branch:
         selected = [node.condition for node in walk(self._weighted) if isinstance(node, Filter)]
         pushed = f", selected there by {' and '.join(map(show_scalar, selected))}" if selected else ""
         yield f"changes of {joined} are summed up in the database{pushed}"
+        yield from self._filters.explain()
+
+    def forget(self) -> None:
+        """Filters begin anew: changes may have passed them by."""
+        self._filters.blooms.clear()
+
+    def begin(self, changed: frozenset[str]) -> None:
+        """Find out which staged rows have partners."""
+        self._filters.begin(changed)
+        self._restrictions = {
+            place: self._filters.restriction(place, access.table, changed)
+            for place, access in enumerate(self._accesses)
+            if access.table in changed
+        }
 
     def all_rows(self, groups: Groups, calls: Sequence[AggregateCall]) -> list[Row]:
         """Per group and fragments: the number of rows, and the given sums and counts."""
@@ -206,8 +217,9 @@ class Branch:
             raise NotLinearError(f"{tables} is read by a nested query or as the padded side of an outer join")
         changed &= self.tables
         for place, access in enumerate(self._accesses):
-            if access.table in changed:
-                key = (place, changed, tuple(groups), tuple(calls))
+            restriction = self._restrictions.get(place)
+            if access.table in changed and restriction != exp.false():
+                key = (place, changed, tuple(groups), tuple(calls), restriction)
                 yield from self._run(key, partial(self._change, groups, calls, changed, place), len(groups))
 
     def _change(
@@ -237,13 +249,20 @@ class Branch:
         summed = Aggregate(plan, tuple(groups) + fragments, tuple(calls))
 
         def source(scan: Scan) -> exp.Select:
-            return scan_to_sql(scan, readings.get(scan.binds, Reading.NEW), self._partitions, self._reader)
+            reading = readings.get(scan.binds, Reading.NEW)
+            select = scan_to_sql(scan, reading, self._partitions, self._reader)
+            restriction = None
+            if reading is Reading.CHANGE:
+                restriction = self._restrictions.get([a.binds for a in self._accesses].index(scan.binds))
+            return select if restriction is None else select.where(restriction.copy())
 
         return self._reader.sql(plan_to_sql(summed, source)), [var.type for var in outputs(summed)]
 
     def _run(self, key: object, text: Callable[[], Text], groups: int) -> list[Row]:
         """Run a query, whose text is made once; rows that cancel in weight and in every sum are no change."""
         if key not in self._texts:
+            if len(self._texts) > MAX_TEXTS:  # those that list values do not come again
+                self._texts.clear()
             self._texts[key] = text()
         weight = groups + len(self._annotated.fragments)
         return [row for row in self._reader.rows(*self._texts[key]) if any(row[weight:])]
@@ -286,6 +305,7 @@ class LeafGroups:
     def load(self) -> Parts:
         """All rows."""
         for branch in self._branches:
+            branch.forget()
             yield from self._parts(branch, branch.all_rows(self._groups, self._sums))
             for place, groups in enumerate(self._value_groups()):
                 yield from self._value_parts(branch, place, branch.all_rows(groups, ()))
@@ -294,6 +314,7 @@ class LeafGroups:
         """The staged changes."""
         for branch in self._branches:
             if changed & branch.tables:
+                branch.begin(changed)
                 yield from self._parts(branch, branch.changed_rows(self._groups, self._sums, changed))
                 for place, groups in enumerate(self._value_groups()):
                     yield from self._value_parts(branch, place, branch.changed_rows(groups, (), changed))
