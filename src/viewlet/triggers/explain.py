@@ -13,7 +13,7 @@ from viewlet.triggers.program import Program, Statement
 from viewlet.triggers.reach import part_of
 from viewlet.triggers.records import Record, lay_out
 from viewlet.triggers.text import show_statement
-from viewlet.triggers.work import Ordered, is_at_most_logarithmic, order_of
+from viewlet.triggers.work import Ordered, accesses, order_of, ordered_paths, scans
 
 
 def explain(program: Program, view: str, searches: Ordered) -> str:
@@ -34,7 +34,8 @@ def _lines(program: Program, view: str, searches: Ordered) -> Iterator[str]:
         yield f"  one change of {table}: {kept} maps, {_total(trigger.statements, searches)}"
         for statement in trigger.statements:
             yield f"    {show_statement(statement)}"
-            yield f"      {order_of(statement.query, searches)}"
+            paths = ordered_paths(statement.query, searches)
+            yield f"      {order_of(statement.query, searches)}{': ' if paths else ''}{', '.join(paths)}"
     reasons = obstacles(program, view, searches)
     if reasons:
         yield ""
@@ -64,13 +65,13 @@ def _show_record(record: Record, program: Program) -> str:
 
 
 def _scanning(statements: tuple[Statement, ...], searches: Ordered) -> list[Statement]:
-    return [s for s in statements if not is_at_most_logarithmic(s.query, searches)]
+    return [s for s in statements if scans(s.query, searches)]
 
 
 def obstacles(program: Program, view: str, searches: Ordered) -> tuple[str, ...]:
     """Why a view is not incremental: one reason per table and recomputed map; none if every change is.
 
-    A map that is recomputed from a fixed number of lookups and searches is no obstacle.
+    A map that is recomputed from lookups and searches, and the rows that match, is no obstacle.
     """
     part = part_of(program, view)
     return tuple(
@@ -82,9 +83,20 @@ def obstacles(program: Program, view: str, searches: Ordered) -> tuple[str, ...]
 
 
 def _remedy(statement: Statement, searches: Ordered) -> str:
-    if not searches and is_at_most_logarithmic(statement.query, searches=True):
-        return "; an ordered index with prefix sums makes it logarithmic: backend='reference' has one"
-    return ""
+    """The access path that would remove the loop: one that another engine has, or one that there is not."""
+    missing = [p for p in ordered_paths(statement.query) if p not in ordered_paths(statement.query, searches)]
+    if missing and order_of(statement.query) != order_of(statement.query, searches):
+        order = order_of(statement.query)
+        return f"; {', '.join(missing)} makes it {order}: backend='reference' has ordered indexes for that"
+    loops = {loop for access in accesses(statement.query, searches) for loop in access.loops}
+    if any(loop.startswith("groups of ") for loop in loops):
+        return "; the groups are gone through with a search each: only a crossing per group would do less"
+    if ordered_paths(statement.query, searches):
+        return (
+            "; the levels are gone through with a search each (the general algorithm): "
+            "its condition is not monotone in any one key, so no threshold search replaces them"
+        )
+    return "; no key has conditions that are monotone in it, so no ordered access path serves"
 
 
 def _cause(program: Program, statement: Statement, table: str) -> str:

@@ -37,6 +37,9 @@ from viewlet.calculus.ranges import as_range
 from viewlet.calculus.schedule import schedule
 from viewlet.core.scalar import Const
 
+MATCHING = (" by key", " that cross")
+"""How a loop over a part of a map's entries is told."""
+
 Path: TypeAlias = Literal["get", "slice", "scan", "search", "end", "range"]
 Ordered: TypeAlias = bool | frozenset[Path]
 
@@ -49,6 +52,22 @@ class Access:
     bound: tuple[int, ...]
     path: Path
     loops: tuple[str, ...]
+    threshold: bool = False
+
+    @property
+    def title(self) -> str:
+        """The access path in the field's words; a search for a ``threshold`` computes what it asks for."""
+        match self.path:
+            case "search":
+                return "threshold search" if self.threshold else "range aggregate"
+            case "end":
+                return "ordered multiset"
+            case "range":
+                return "crossing"
+            case "get":
+                return "lookup"
+            case "slice" | "scan":
+                return self.path
 
 
 def accesses(query: Query, searches: Ordered) -> list[Access]:
@@ -103,9 +122,10 @@ def _searched(
 ) -> list[Access]:
     """A search, and what is read at each step of it."""
     deeper = (*loops, f"log {search.atom.name}")
-    asked = Term((*search.flat, *search.dependents))
-    inner = _term_accesses(asked, given | {search.key.name}, deeper, searches)
-    return [Access(search.atom.name, (), path, deeper), *inner]
+    once = _term_accesses(Term(search.flat), given, loops, searches)
+    known = given | {v.name for f in search.flat for v in factor_variables(f)} | {search.key.name}
+    asked = _term_accesses(Term(search.dependents), known, deeper, searches)
+    return [*once, Access(search.atom.name, (), path, deeper, bool(search.dependents)), *asked]
 
 
 def has_path(path: Path, searches: Ordered) -> bool:
@@ -121,7 +141,7 @@ def given_keys(factor: Nested, known: set[str]) -> frozenset[str]:
 def _enumerated(factor: Exists) -> str:
     match factor.query:
         case (Term((MapRef(name),)),):
-            return name
+            return f"groups of {name}"
         case _:
             return "the keys of a change"
 
@@ -151,6 +171,26 @@ def order_of(query: Query, searches: Ordered = True) -> str:
     if not longest:
         return "O(1)"
     return "O(" + " + ".join(sorted({" x ".join(nest) for nest in nests if len(nest) == longest})) + ")"
+
+
+def ordered_paths(query: Query, searches: Ordered = True) -> list[str]:
+    """The ordered access paths of a statement, each with its map.
+
+    >>> from viewlet.calculus.nodes import Cond, Value, product
+    >>> from viewlet.core.scalar import Var, call
+    >>> p, x = Var("p"), Var("x")
+    >>> below = Term((MapRef("m", (p,)), Cond(call("<", p, Var("@price")))))
+    >>> ordered_paths(product(Lift(x, (), (below,)), Value(x)))
+    ['range aggregate along m']
+    """
+    found = [a for a in accesses(query, searches) if a.path in ("search", "end", "range")]
+    return list(dict.fromkeys(f"{access.title} along {access.map}" for access in found))
+
+
+def scans(query: Query, searches: Ordered = True) -> bool:
+    """Is there a loop over all entries of a map, or over all groups, and not only over those that match?"""
+    loops = (loop for access in accesses(query, searches) for loop in _loops(access))
+    return any(not loop.startswith(("log ", "rows of ")) and not loop.endswith(MATCHING) for loop in loops)
 
 
 def is_at_most_logarithmic(query: Query, searches: Ordered = True) -> bool:
