@@ -145,7 +145,7 @@ def test_killed_followers_lose_nothing_and_count_nothing_twice(
         random_transaction(chance, postgres)
     path = tmp_path / "d.viewlet"
     open_database(path).close()
-    for round_ in range(4):
+    for round_ in range(3):
         with subprocess.Popen(
             [sys.executable, "-c", FOLLOWER, path, replicating_server], stdout=subprocess.PIPE, text=True
         ) as process:

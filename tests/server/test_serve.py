@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+import time
 import urllib.error
 import urllib.request
 from pathlib import Path
@@ -68,3 +69,30 @@ def test_an_open_door_is_refused() -> None:
         assert process.wait(timeout=20) == 1
         assert process.stderr is not None
         assert "a token is needed" in process.stderr.read()
+
+
+def test_files_come_in_and_psycopg_reads_the_view(tmp_path: Path) -> None:
+    psycopg = pytest.importorskip("psycopg")
+    (tmp_path / "in").mkdir()
+    (tmp_path / "schema.sql").write_text(
+        "CREATE TABLE r (a BIGINT); CREATE MATERIALIZED VIEW total AS SELECT sum(a) AS a FROM r"
+    )
+    arguments = ["--read", str(tmp_path / "schema.sql"), "--follow", f"r={tmp_path / 'in'}"]
+    secret = "the token is the password"
+    with serve(*arguments, "--port", "0", "--pg-port", "0", token=secret) as process:
+        assert process.stdout is not None
+        conninfo = process.stdout.readline().removeprefix("psql: ").strip()
+        assert process.stdout.readline().startswith("console: http://127.0.0.1:")
+        (tmp_path / "in" / "part").write_text("a\n40\n2\n")
+        (tmp_path / "in" / "part").rename(tmp_path / "in" / "1.csv")
+        with pytest.raises(psycopg.OperationalError):
+            psycopg.connect(conninfo, password="wrong")
+        with psycopg.connect(conninfo, password=secret, autocommit=True) as connection:
+            end = time.monotonic() + 30
+            while connection.execute("SELECT a FROM total").fetchone() != (42,):
+                assert time.monotonic() < end
+                time.sleep(0.1)
+        (tmp_path / "in" / "2.csv").write_text("a\nnonsense\n")
+        assert process.wait(timeout=30) == 1
+        assert process.stderr is not None
+        assert "nonsense" in process.stderr.read()

@@ -1,8 +1,10 @@
-"""serve the console of a database: live views, trigger programs, metrics.
+"""serve a database: a console in the browser, and with --pg-port PostgreSQL's protocol.
 
 The page is at http://localhost:8080/ unless told otherwise. Only this machine is answered: for any other
---host a token is needed, in a file given by --token-file or in the variable VIEWLET_TOKEN. Without FILE
-the database is in memory; --read runs a file of statements first. Ctrl-C ends it.
+--host a token is needed, in a file given by --token-file or in the variable VIEWLET_TOKEN. With
+--pg-port psql and others read tables and views; their user is viewlet, the password is the token. Without
+FILE the database is in memory; --read runs a file of statements first. --follow brings in files and
+what is added to a folder. Ctrl-C ends it.
 """
 
 from __future__ import annotations
@@ -11,7 +13,11 @@ import argparse
 import asyncio
 import os
 import signal
+import ssl
+import threading
+from contextlib import AsyncExitStack
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from viewlet.cli.options import add_engine_options, open_database
@@ -19,8 +25,12 @@ from viewlet.cli.outcome import DONE
 from viewlet.database import Database
 from viewlet.server import start
 
+if TYPE_CHECKING:
+    from viewlet.connectors import Source
+
 NAME = "serve"
 VARIABLE = "VIEWLET_TOKEN"
+PG_USER = "viewlet"
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -31,39 +41,76 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--read", metavar="FILE", help="run the statements of a file first")
     parser.add_argument("--host", default="127.0.0.1", help="the address to listen at (default: 127.0.0.1)")
     parser.add_argument("--port", type=int, default=8080, help="the console's port (default: 8080)")
+    parser.add_argument("--pg-port", type=int, metavar="PORT", help="serve PostgreSQL's protocol there")
     parser.add_argument("--token-file", metavar="FILE", help="the token that requests must show")
-    parser.add_argument("--certificate", type=Path, metavar="PEM", help="serve HTTPS with this certificate")
+    parser.add_argument("--certificate", type=Path, metavar="PEM", help="encrypt, with this certificate")
     parser.add_argument("--key", type=Path, metavar="PEM", help="the certificate's private key")
+    parser.add_argument(
+        "--follow",
+        action="append",
+        default=[],
+        metavar="TABLE=PATH",
+        help="bring CSV, JSON lines or Parquet files of a folder into a table, and those that come",
+    )
     add_engine_options(parser)
 
 
 def run(options: argparse.Namespace) -> int:
-    """Serve until interrupted."""
+    """Serve until interrupted, or until a source fails."""
+    sources = [_source(text) for text in options.follow]
     with open_database(options, options.database) as database:
         if options.read:
             database.execute(Path(options.read).read_text(encoding="utf-8"))
-        asyncio.run(_serve(database, options))
+        asyncio.run(_serve(database, sources, options))
     return DONE
 
 
-async def _serve(database: Database, options: argparse.Namespace) -> None:
-    token = _token(options)
-    stop = asyncio.Event()
+def _source(text: str) -> Source:
+    from viewlet.connectors import ConnectorError, Files  # with all of Arrow's file formats: only if needed
+
+    table, separator, path = text.partition("=")
+    if not (table and separator and path):
+        raise ConnectorError(f"--follow {text}: write TABLE=PATH")
+    return Files(path, table)
+
+
+async def _serve(database: Database, sources: list[Source], options: argparse.Namespace) -> None:
+    from viewlet.connectors import run as run_source
+
+    interrupted = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+        asyncio.get_running_loop().add_signal_handler(number, interrupted.set)
+    async with AsyncExitStack() as stack:
+        await _open_doors(database, stack, options)
+        stop = threading.Event()
+        followers = [
+            asyncio.create_task(asyncio.to_thread(run_source, database, source, follow=True, stop=stop))
+            for source in sources
+        ]
+        waiting = asyncio.create_task(interrupted.wait())
+        await asyncio.wait([waiting, *followers], return_when=asyncio.FIRST_COMPLETED)
+        waiting.cancel()
+        stop.set()
+        await asyncio.gather(*followers)
+
+
+async def _open_doors(database: Database, stack: AsyncExitStack, options: argparse.Namespace) -> None:
+    token = _token(options)
     console = await start(
-        database,
-        options.host,
-        options.port,
-        token=token,
-        certificate=options.certificate,
-        key=options.key,
+        database, options.host, options.port, token=token, certificate=options.certificate, key=options.key
     )
-    try:
-        print(f"console: {console.url}{f'?token={quote(token)}' if token else ''}", flush=True)
-        await stop.wait()
-    finally:
-        await console.stop()
+    stack.push_async_callback(console.stop)
+    if options.pg_port is not None:
+        from viewlet.pgwire.server import start as start_pg
+
+        tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH) if options.certificate else None
+        if tls is not None:
+            tls.load_cert_chain(options.certificate, options.key)
+        users = {PG_USER: token} if token else None
+        postgres = await start_pg(database, options.host, options.pg_port, users=users, tls=tls)
+        stack.push_async_callback(postgres.close)
+        print(f"psql: host={options.host} port={postgres.port} user={PG_USER} dbname=viewlet", flush=True)
+    print(f"console: {console.url}{f'?token={quote(token)}' if token else ''}", flush=True)
 
 
 def _token(options: argparse.Namespace) -> str | None:

@@ -98,7 +98,7 @@ def _relation(name: str) -> str:
     return f"relation:{name}"
 
 
-def _part(number: int, program: Program, searches: Ordered, sizes: Mapping[str, list[MapStats]]) -> Graph:
+def _part(number: int, program: Program, ordered: Ordered, sizes: Mapping[str, list[MapStats]]) -> Graph:
     layout = lay_out(program.maps.values())
 
     def node_of(map_name: str) -> str:
@@ -120,7 +120,7 @@ def _part(number: int, program: Program, searches: Ordered, sizes: Mapping[str, 
         for name in reads((part.term,))
     ]
     nodes = [
-        _record(f"map:{number}:{record.name}", record, program, layout, searches, sizes)
+        _record(f"map:{number}:{record.name}", record, program, layout, ordered, sizes)
         for record in layout.records.values()
     ]
     return Graph(tuple(nodes), tuple((a, b) for a, b in edges if a != b))
@@ -131,14 +131,12 @@ def _record(
     record: Record,
     program: Program,
     layout: Layout,
-    searches: Ordered,
+    ordered: Ordered,
     sizes: Mapping[str, list[MapStats]],
 ) -> Node:
     own = {field.map for field in record.fields}
     steps = tuple(
-        Step(
-            table, show_statement(statement), order_of(statement.query, searches), _paths(statement, searches)
-        )
+        Step(table, show_statement(statement), order_of(statement.query, ordered), _paths(statement, ordered))
         for table, trigger in program.triggers.items()
         for statement in trigger.statements
         if statement.target in own
@@ -152,35 +150,35 @@ def _record(
         f"[{', '.join(name for name, _, _ in record.keys)}]",
         (),
         tuple(show_map(program.maps[field.map]) for field in record.fields),
-        _indexes(record, program, layout, searches),
+        _indexes(record, program, layout, ordered),
         steps,
         size.records if size else None,
         size.bytes if size else None,
     )
 
 
-def _paths(statement: Statement, searches: Ordered) -> tuple[str, ...]:
+def _paths(statement: Statement, ordered: Ordered) -> tuple[str, ...]:
     return tuple(
         f"{access.path} {access.map}"
         + (f" by {len(access.bound)} of its keys" if access.path == "slice" else "")
-        for access in accesses(statement.query, searches)
+        for access in accesses(statement.query, ordered)
     )
 
 
-def _indexes(record: Record, program: Program, layout: Layout, searches: Ordered) -> tuple[str, ...]:
+def _indexes(record: Record, program: Program, layout: Layout, ordered: Ordered) -> tuple[str, ...]:
     """The indexes that the statements of all triggers ask of a record."""
     keys = [name for name, _, _ in record.keys]
     found = {f"unique ({', '.join(keys)})": None}
     statements = [s for trigger in program.triggers.values() for s in trigger.statements]
-    for access in (access for s in statements for access in accesses(s.query, searches)):
+    for access in (access for s in statements for access in accesses(s.query, ordered)):
         place = layout.places[access.map]
         if place.record != record.name:
             continue
         if access.path == "slice":
             bound = [name for name, at in zip(keys, place.order, strict=True) if at in access.bound]
             found[f"slice ({', '.join(bound)})"] = None
-        elif access.path == "search":
-            found["ordered, with prefix sums"] = None
+        elif access.path in ("search", "range", "end"):
+            found[f"ordered, for {access.path}"] = None
     return tuple(found)
 
 
