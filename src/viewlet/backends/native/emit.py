@@ -5,16 +5,17 @@ No name and no text of a user enters the source: things are numbered, and string
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from viewlet.backends.native.additions import added, change_entry, every_field, watch, write_additions
 from viewlet.backends.native.columns import used_columns
 from viewlet.backends.native.forms import Form, Writer, cell_kind, field_form, stored_form
 from viewlet.backends.native.operations import Operations
 from viewlet.backends.native.rows import WEIGHTS, write_rows
 from viewlet.backends.native.scalars import MEMO_BIAS, HostFunction, Registry
-from viewlet.backends.native.searches import init_orders, note_change, note_seen, see
+from viewlet.backends.native.searches import init_orders, note_seen, see
 from viewlet.backends.native.storage import CRecord, name_records, write_record
 from viewlet.backends.native.strings import native_answer
 from viewlet.core.types import Kind, Type
@@ -29,22 +30,30 @@ FEW_LOOKUPS = 16
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """C text, the order of what it numbers, and the functions that its host must know."""
+    """C text, the order of what it numbers, and the functions that its host must know.
+
+    ``compact`` says that there is much of it, so that time to compile counts more than time to run.
+    """
 
     text: str
     records: tuple[str, ...]
     tables: tuple[str, ...]
     views: tuple[str, ...]
     functions: tuple[HostFunction, ...]
+    compact: bool
 
 
 def emit(program: LoopProgram) -> Source:
     """The C source of a program."""
-    records = name_records(program.records)
+    lookups = _lookups(program)
+    compact = lookups > INLINE_LOOKUPS
+    records = name_records(program.records, apart=compact)
     registry = Registry()
     code = Writer()
+    for at in records.values():
+        if at.apart:
+            write_additions(code, at)
     _write_flush(code, records.values(), {op.record for op in _put_off(program)})
-    lookups = _lookups(program)
     for i, table in enumerate(program.tables.values()):
         _write_table(code, i, table, records, registry, lookups)
     for i, view in enumerate(program.views.values()):
@@ -52,9 +61,11 @@ def emit(program: LoopProgram) -> Source:
     for at in records.values():
         _write_access(code, at)
     head = Writer()
+    if compact:
+        head.line("#define VL_COMPACT")
     head.line('#include "program.h"')
     for at in records.values():
-        write_record(head, at, inline=lookups <= INLINE_LOOKUPS)
+        write_record(head, at, inline=not compact)
     functions = Writer()
     _write_functions(functions, registry)  # may add constants, which the state holds
     _write_state(head, records.values(), registry)
@@ -64,7 +75,7 @@ def emit(program: LoopProgram) -> Source:
     _write_description(tail, program, records)
     text = "\n".join([*head.lines, *code.lines, *tail.lines, ""])
     return Source(
-        text, tuple(records), tuple(program.tables), tuple(program.views), tuple(registry.functions)
+        text, tuple(records), tuple(program.tables), tuple(program.views), tuple(registry.functions), compact
     )
 
 
@@ -142,28 +153,21 @@ def _write_flush(out: Writer, records: Iterable[CRecord], late: set[str]) -> Non
                     with out.block(f"case {at.name[1:]}:"):
                         out.line(f"const {at.name}_note *n = note;")
                         out.line(f"at += sizeof({at.name}_note);")
-                        _write_into(out, at, "n->key", [f"n->f{i}" for i in range(len(at.record.fields))])
+                        _write_into(out, at)
                         out.line("break;")
         out.line("x->later.used = 0;")
 
 
-def _write_into(out: Writer, at: CRecord, key: str, amounts: Sequence[str]) -> None:
-    """Add amounts to every field of one entry."""
-    target = f"s->{at.name}."
+def _write_into(out: Writer, at: CRecord) -> None:
+    """Add what a note says to every field of its entry."""
+    amounts = every_field(at, "n->f{}")
     if at.record.keys:
-        out.line(f"{at.name}_record *e = {at.name}_touch(a, {at.map}, &{key});")
-        target = "e->"
-    for i, (field, amount) in enumerate(zip(at.record.fields, amounts, strict=True)):
-        match field_form(field.type):
-            case Form.PAIR:
-                out.line(f"vl_pair_into(&{target}f{i}, {amount});")
-            case Form.I128:
-                out.line(f"vl_i128_into(&{target}f{i}, {amount}, &a->errors);")
-            case _:
-                out.line(f"vl_i64_into(&{target}f{i}, {amount}, &a->errors);")
-    if at.record.keys:
-        note_change(out, at, "e", {f"f{i}": amount for i, amount in enumerate(amounts)})
-        out.line(f"{at.name}_leave(a, {at.map}, e);")
+        out.line(f"{at.name}_record *e = {at.name}_touch(a, {at.map}, &n->key);")
+        change_entry(out, at, "e", amounts, whole=False)
+        return
+    for member, name, form in amounts:
+        out.line(added(f"s->{at.name}.{member}", form, name))
+    watch(out, at, f"s->{at.name}.", [member for member, _, _ in amounts])
 
 
 # Tables
@@ -357,5 +361,6 @@ def _description(at: CRecord) -> str:
     sizes = (
         f"{layout}, {len(record.slices)}, sizeof({name}_record), {identity}, offsetof(program_state, {name})"
     )
+    sizes += f", offsetof(program_state, {name}.ordered_bytes)" if record.orders else ", 0"
     arrays = f"{name}_kinds, {name}_forms, {name}_offsets"
     return f"{{{len(record.keys)}, {len(record.fields)}, {arrays}, {nulls}, {sizes}, {access}}}"

@@ -132,6 +132,8 @@ def write_note(out: Writer, at: CRecord) -> None:
         for i in _signed(at.record):
             old = f"ORD_MINUS(r->f{i}, d{i})"
             out.line(f"m->negative_f{i} += (uint64_t)(r->f{i} < 0) - (uint64_t)({old} < 0);")
+        for i in sorted({i for order in orders_of(at) for i, form in order.fields if form is Form.I128}):
+            out.line(f"a->errors |= vl_bit_if(vl_beyond_i128(r->f{i}, VL_ORDERED_MOST), VL_E_DECIMAL);")
         for order in orders_of(at):
             _write_order_add(out, at, order)
     changed = ", ".join(f"ORD_MINUS(r->f{i}, m->seen.f{i})" for i in fields)
@@ -147,7 +149,9 @@ def _write_order_add(out: Writer, at: CRecord, order: COrder) -> None:
         tests.append(f"!(r->key.nulls >> {position} & 1)")
     with out.block(f"if ({' && '.join(f'({test})' for test in tests)})"):
         tree = f"&m->{order.name}"
+        slices = f"vl_map_pooled_bytes(&m->{order.name})"
         if order.sliced:
+            out.line(f"m->ordered_bytes -= {slices};")
             parts = [f".k{i} = r->key.k{i}" for i in range(len(at.record.keys)) if i != position]
             mask = _null_mask(at.record, position)
             if mask:
@@ -164,6 +168,7 @@ def _write_order_add(out: Writer, at: CRecord, order: COrder) -> None:
         out.line("m->ordered_bytes += tree->account.bytes - bytes;")
         if order.sliced:
             out.line(f"{order.name}s_settle(a, &m->{order.name}, slice);")
+            out.line(f"m->ordered_bytes += {slices};")
 
 
 def _null_mask(record: Record, position: int) -> int:
@@ -384,7 +389,7 @@ class _Walk:
             self.out.line(f"{edge}.before = before;")
 
     def _pass(self, kind: str, more: str) -> None:
-        """Only what is asked for is added up slot by slot; the other sums follow for all passed slots at once."""
+        """What is asked for is added up slot by slot; the other sums follow, for all passed slots at once."""
         self.out.line(f"const {self.order.name}_{kind} *node = vl_at(a, at);")
         self.out.line("uint32_t i = 0;")
         members = [self.order.member_of(i) for i, _ in self.order.fields]

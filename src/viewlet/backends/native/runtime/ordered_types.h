@@ -123,6 +123,9 @@ VL_INLINE double ord_fold_max_f64(const double *v, uint32_t from, uint32_t to, u
 #define ORD_FOLD_sum(v, from, to, cap) ORD_BY_TYPE((v)[0], ord_fold_sum)((v), (from), (to), (cap))
 #define ORD_FOLD_max(v, from, to, cap) ORD_BY_TYPE((v)[0], ord_fold_max)((v), (from), (to), (cap))
 
+/* An entry's sum may be no larger than this (about 10^30 units), so that no sum over entries can wrap. */
+#define VL_ORDERED_MOST ((ord_i128)1 << 100)
+
 /* How many slots a column has. */
 #define ORD_SLOTS(v) ((uint32_t)(sizeof(v) / sizeof((v)[0])))
 

@@ -80,6 +80,7 @@ typedef struct {
     uint8_t layout, slices;
     uint32_t size, id_at;    /* of an entry */
     uint64_t at;             /* in the state */
+    uint64_t ordered_at;     /* where in the state the bytes of its ordered indexes are counted; 0: it has none */
     void *(*touch)(vl_instance *, const void *key);  /* the entry of a key, new if need be */
     void (*leave)(vl_instance *, void *entry);       /* after a change */
 } vl_record;

@@ -116,10 +116,11 @@ VL_FUNCTION uint64_t vl_record_count(const vl_instance *x, const vl_record *r) {
 
 VL_FUNCTION uint64_t vl_record_bytes(const vl_instance *x, const vl_record *r) {
     if (r->layout == VL_PLAIN) return r->size;
-    if (r->layout == VL_INPLACE) return vl_map_inplace_bytes(vl_record_state(x, r));
+    uint64_t bytes = r->ordered_at ? *(const uint64_t *)(const void *)((const uint8_t *)x->state + r->ordered_at) : 0;
+    if (r->layout == VL_INPLACE) return bytes + vl_map_inplace_bytes(vl_record_state(x, r));
     const vl_map_pooled *m = vl_record_state(x, r);
     const vl_slice_index *slices = (const vl_slice_index *)(const void *)(m + 1);
-    uint64_t bytes = vl_map_pooled_bytes(m);
+    bytes += vl_map_pooled_bytes(m);
     for (uint32_t i = 0; i < r->slices; i++) bytes += slices[i].account.bytes;
     return bytes;
 }
