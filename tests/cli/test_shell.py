@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 import viewlet
 from viewlet.cli import main
 from viewlet.cli.completion import candidates, history_file, with_readline
+from viewlet.cli.output import TextOutput
 from viewlet.cli.session import Leave, Session
 from viewlet.cli.shell import converse
 from viewlet.errors import CatalogError, SqlError
@@ -31,7 +33,7 @@ def shown() -> list[str]:
 @pytest.fixture
 def session(shown: list[str]) -> Iterator[Session]:
     with viewlet.connect() as db:
-        made = Session(db, shown.append)
+        made = Session(db, TextOutput(shown.append))
         made.run(SETUP)
         shown.clear()
         yield made
@@ -60,11 +62,9 @@ def test_watch_shows_the_view_and_then_its_changes(session: Session, shown: list
     session.run("INSERT INTO sales VALUES ('a', 1)")
     session.run("INSERT INTO sales VALUES ('a', 4)")
     assert shown[1:] == [
-        "totals at commit 1:",
-        "   shop  total\n-  ----  -----\n+  a         1",
+        "totals at commit 1:\n   shop  total\n-  ----  -----\n+  a         1",
         "commit 1",
-        "totals at commit 2:",
-        "   shop  total\n-  ----  -----\n-  a         1\n+  a         5",
+        "totals at commit 2:\n   shop  total\n-  ----  -----\n-  a         1\n+  a         5",
         "commit 2",
     ]
     session.run(".unwatch totals")
@@ -95,7 +95,7 @@ def test_watching_a_table_is_refused(session: Session) -> None:
 
 def test_long_results_are_cut_and_counted(shown: list[str]) -> None:
     with viewlet.connect() as db:
-        session = Session(db, shown.append, rows=2)
+        session = Session(db, TextOutput(shown.append, 2))
         session.run("CREATE TABLE r (a BIGINT); INSERT INTO r VALUES (1), (2), (3), (4); SELECT a FROM r;")
     assert shown[-1].splitlines()[2:] == ["1", "2", "(2 more rows)"]
 
@@ -203,3 +203,16 @@ def test_history_is_kept_where_state_belongs(monkeypatch: pytest.MonkeyPatch, tm
 def test_unreadable_text_is_refused() -> None:
     with pytest.raises(SqlError):
         split("SELECT 'never closed")
+
+
+def test_json_is_one_object_a_line(capsys: pytest.CaptureFixture[str]) -> None:
+    script = (
+        "CREATE TABLE r (a BIGINT, d DECIMAL(4,2)); INSERT INTO r VALUES (1, 2.5), (2, NULL); "
+        "SELECT a, a, d FROM r ORDER BY a; EXPLAIN SELECT sum(a) AS s FROM r"
+    )
+    assert main(["shell", "--json", "-c", script]) == 0
+    made, committed, rows, explained = map(json.loads, capsys.readouterr().out.splitlines())
+    assert (made, committed) == ({"note": "ok"}, {"commit": 1})
+    assert rows["rows"] == [[1, 1, "2.50"], [2, 2, None]]
+    assert "incremental" in explained["note"]
+    assert main(["shell", "--json", "-c", "SELECT"]) == 1

@@ -12,11 +12,11 @@ import sys
 from collections.abc import Sequence
 from importlib.metadata import version
 
-from viewlet.cli import bench, demo, explain, run, serve, shell
+from viewlet.cli import bench, demo, explain, run, serve, shell, shell_completion
 from viewlet.cli.outcome import DONE, FAILED, INTERRUPTED, UNAVAILABLE, UnavailableError
 from viewlet.errors import ViewletError
 
-COMMANDS = (demo, shell, explain, bench, run, serve)
+COMMANDS = (demo, shell, explain, bench, run, serve, shell_completion)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

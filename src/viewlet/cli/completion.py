@@ -24,9 +24,10 @@ def candidates(session: Session, prefix: str) -> list[str]:
     """What a prefix may become: commands, names of relations and columns, words of SQL in its own case.
 
     >>> import viewlet
+    >>> from viewlet.cli.output import TextOutput
     >>> db = viewlet.connect()
     >>> db.execute("CREATE TABLE sales (seller VARCHAR, amount BIGINT)")
-    >>> candidates(Session(db, print), "se")
+    >>> candidates(Session(db, TextOutput(print)), "se")
     ['seller', 'select']
     """
     if prefix.startswith("."):

@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from viewlet.cli.tables import show_table
+from viewlet.cli.output import Output
 from viewlet.database import Database
 from viewlet.errors import SqlError
 from viewlet.sql.catalog import Table, TableKind
@@ -21,13 +21,11 @@ class Leave(Exception):  # noqa: N818  a wish, not an error
 
 
 class Session:
-    """A conversation with one database; ``write`` receives what is to be shown."""
+    """A conversation with one database; ``output`` receives what is to be shown."""
 
-    def __init__(
-        self, db: Database, write: Callable[[str], object], dialect: str = "spark", rows: int = 40
-    ) -> None:
+    def __init__(self, db: Database, output: Output, dialect: str = "spark") -> None:
         self.db, self.dialect = db, dialect
-        self._write, self._rows = write, rows
+        self._output = output
         self._watched: dict[str, Subscription] = {}
         self.commands: dict[str, tuple[str, Callable[[str], None]]] = {
             ".tables": ("the tables and their columns", self._tables),
@@ -59,14 +57,14 @@ class Session:
     def _show(self, result: Any) -> None:
         match result:
             case None:
-                self._write("ok")
+                self._output.note("ok")
             case int(version):
-                self._write(f"commit {version}")
+                self._output.commit(version)
             case pa.Table():
-                rows = [tuple(row.values()) for row in result.to_pylist()]
-                self._lines(show_table(result.column_names, rows, self._rows))
+                columns = [column.to_pylist() for column in result.columns]
+                self._output.rows(result.column_names, list(zip(*columns, strict=True)))
             case text:
-                self._write(str(text))
+                self._output.note(str(text))
 
     def _tables(self, _: str) -> None:
         self._relations(t for t in self.db.catalog.values() if t.kind is not TableKind.VIEW)
@@ -78,7 +76,10 @@ class Session:
         rows = [
             (t.name, t.kind.value.lower(), self._size(t), ", ".join(map(str, t.columns))) for t in relations
         ]
-        self._lines(show_table(["name", "kind", "rows", "columns"], rows) if rows else ["none"])
+        if rows:
+            self._output.rows(["name", "kind", "rows", "columns"], rows)
+        else:
+            self._output.note("none")
 
     def _size(self, table: Table) -> int | None:
         if table.kind is TableKind.STREAM:
@@ -88,14 +89,14 @@ class Session:
     def _explain(self, target: str) -> None:
         if not target:
             raise SqlError(".explain needs the name of a view or a query")
-        self._write(self.db.explain(target))
+        self._output.note(self.db.explain(target))
 
     def _watch(self, name: str) -> None:
         if not name:
-            self._write(f"watching {', '.join(self._watched) or 'nothing'}")
+            self._output.note(f"watching {', '.join(self._watched) or 'nothing'}")
             return
         view = self.db.view(name)
-        self._lines(show_table([c.name for c in view.columns], view.rows(), self._rows))
+        self._output.rows([c.name for c in view.columns], view.rows())
         if view.name not in self._watched:
             self._watched[view.name] = view.subscribe(lambda change: self._announce(view.name, change))
 
@@ -104,8 +105,7 @@ class Session:
         columns = [c for c in change.column_names if c not in ("_change_type", "_commit_version")]
         signs = ["+" if kind == "insert" else "-" for kind in change["_change_type"].to_pylist()]
         rows = zip(signs, *(change[column].to_pylist() for column in columns), strict=True)
-        self._write(f"{name} at commit {version}:")
-        self._lines(show_table(["", *columns], list(rows), self._rows))
+        self._output.rows(["", *columns], list(rows), f"{name} at commit {version}:")
 
     def _unwatch(self, name: str) -> None:
         if name not in self._watched:
@@ -113,13 +113,10 @@ class Session:
         self._watched.pop(name).close()
 
     def _stats(self, _: str) -> None:
-        self._write(str(self.db.stats()))
+        self._output.note(str(self.db.stats()))
 
     def _help(self, _: str) -> None:
-        self._lines(f"{name:<9} {about}" for name, (about, _) in self.commands.items())
+        self._output.note("\n".join(f"{name:<9} {about}" for name, (about, _) in self.commands.items()))
 
     def _quit(self, _: str) -> None:
         raise Leave
-
-    def _lines(self, lines: Iterable[str]) -> None:
-        self._write("\n".join(lines))

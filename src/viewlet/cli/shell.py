@@ -16,6 +16,7 @@ from pathlib import Path
 from viewlet.cli.completion import Remember, with_readline
 from viewlet.cli.options import add_engine_options, open_database
 from viewlet.cli.outcome import DONE
+from viewlet.cli.output import MAX_ROWS, JsonOutput, TextOutput
 from viewlet.cli.session import Leave, Session
 from viewlet.errors import ViewletError
 from viewlet.sql.script import is_complete
@@ -31,14 +32,18 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("-c", "--command", dest="script", metavar="SQL", help="run this and leave")
     parser.add_argument("--read", metavar="FILE", help="run the statements of a file first")
-    parser.add_argument("--rows", type=int, default=40, help="show at most so many rows (default: 40)")
+    parser.add_argument(
+        "--rows", type=int, default=MAX_ROWS, help=f"show at most so many rows (default: {MAX_ROWS})"
+    )
+    parser.add_argument("--json", action="store_true", help="one JSON object a line for each result")
     add_engine_options(parser)
 
 
 def run(options: argparse.Namespace) -> int:
     """Read statements and commands until the input ends or .quit."""
     with open_database(options, options.database) as db:
-        session = Session(db, print, options.dialect, options.rows)
+        output = JsonOutput(print) if options.json else TextOutput(print, options.rows)
+        session = Session(db, output, options.dialect)
         try:
             if options.read:
                 session.read(Path(options.read))
