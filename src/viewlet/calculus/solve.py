@@ -3,7 +3,7 @@
     M[k, x] * {e = cast(x)}  ->  M[k, x] * (x := e at the type of x) * {e = x}
 
 where e is known without M. The condition stays: e may lie between two values of x's type, and then no entry
-has it. A value beyond x's type becomes NULL, which no condition accepts.
+has it. A value beyond x's type becomes NULL, which equals no value.
 """
 
 from __future__ import annotations
@@ -28,14 +28,16 @@ def solve_equalities(term: Term, bound: frozenset[str]) -> Term:
     for factor in term.factors:
         known = computable(term.factors, bound)
         match factor:
-            case Cond(Call("=", (a, b))):
+            case Cond(Call("=" | "==" as op, (a, b))):
                 for side, other in ((a, b), (b, a)):
                     x = _uncast(side)
                     if x is None or x.name not in keys - known or not _is_known(other, known):
                         continue
+                    if op == "==" and x == side:  # that is a let already, wherever it is scheduled
+                        continue
                     if not (other.type.is_exact and x.type.is_exact):
                         continue
-                    solved = (Let(x, _at_type(other, x.type)), Cond(call("=", other, x)))
+                    solved = (Let(x, _at_type(other, x.type)), Cond(call(op, other, x)))
                     term = Term(_replaced(term.factors, factor, solved), term.coefficient)
                     break
     return term
