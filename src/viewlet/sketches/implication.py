@@ -1,4 +1,7 @@
-"""Does one condition imply another? Sound and incomplete: intervals per expression, and equal parts."""
+"""Does one condition imply another? Sound and incomplete: intervals per expression, and equal parts.
+
+Where z3 is installed, it is asked about what intervals cannot tell (``smt.py``).
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from viewlet.core.scalar import FLIPPED, Call, Const, Scalar, conjuncts
+from viewlet.sketches import smt
 from viewlet.sketches.facts import quantity
 
 
@@ -59,7 +63,9 @@ def implies(strong: Scalar, weak: Scalar) -> bool:
     False
     """
     known = conjuncts(strong)
-    return all(_follows(known, part) for part in conjuncts(weak))
+    if all(_follows(known, part) for part in conjuncts(weak)):
+        return True
+    return smt.available() and smt.implies_by_z3(strong, weak)
 
 
 def _follows(known: tuple[Scalar, ...], wanted: Scalar) -> bool:
