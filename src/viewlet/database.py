@@ -28,6 +28,7 @@ from viewlet.gates import INSIDE, VERSION, Gates
 from viewlet.handles import TableHandle, View
 from viewlet.kept import Image, KeptRows, OnConflict
 from viewlet.literals import rows_of_delete, rows_of_insert
+from viewlet.notebook import Explanation, database_html
 from viewlet.plan.evaluate import ordered_rows, sorted_rows
 from viewlet.plan.nodes import Query
 from viewlet.plan.scope import tables_of
@@ -43,7 +44,7 @@ from viewlet.subscriptions import Subscription, Subscriptions
 from viewlet.triggers.program import Program
 from viewlet.triggers.work import Ordered
 from viewlet.values import to_arrow
-from viewlet.views import EngineFactory, Views
+from viewlet.views import Contents, EngineFactory, Views
 
 _CONFLICT_RULES: Mapping[parse.OnConflict, OnConflict] = {
     parse.OnConflict.ERROR: "error",
@@ -215,8 +216,9 @@ class Database:
             raise
         self._list_view(statement.name, query)
 
-    def _contents(self, query: Query) -> dict[str, Bag]:
-        return {table: self._bag(table) for table in tables_of(query.plan)}
+    def _contents(self, query: Query) -> Contents:
+        kept, tables = self._kept, tables_of(query.plan)
+        return {t: kept[t].present() if t in kept else Image(self._bag(t)) for t in tables}
 
     def _list_view(self, name: str, query: Query) -> None:
         self._gates.close()
@@ -447,8 +449,9 @@ class Database:
         """How a view is kept fresh, by its name; or how a query would be, by its text."""
         with self._open():
             if target.strip() in self.catalog:
-                return self._views.explain(self._view_name(target.strip()))
-            return self._views.explain_query(compile_query(target, self.catalog, self.dialect), self.catalog)
+                return Explanation(self._views.explain(self._view_name(target.strip())))
+            query = compile_query(target, self.catalog, self.dialect)
+            return Explanation(self._views.explain_query(query, self.catalog))
 
     def definition(self, view: str) -> tuple[str, frozenset[str]]:
         """The query of a view as SQL text, and the tables and views that it reads."""
@@ -614,6 +617,10 @@ class Database:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def _repr_html_(self) -> str:
+        stats = self.stats()
+        return database_html(self.catalog, {**stats.tables, **stats.views}, stats.version)
 
     def __repr__(self) -> str:
         if self._closed:

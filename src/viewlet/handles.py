@@ -11,6 +11,8 @@ from viewlet.changes import Data
 from viewlet.core.types import Schema
 from viewlet.errors import BackendError, DataError
 from viewlet.kept import OnConflict
+from viewlet.notebook import relation_html
+from viewlet.sql.catalog import TableKind
 from viewlet.subscriptions import Subscription
 from viewlet.values import to_arrow, to_python
 
@@ -62,6 +64,11 @@ class Relation:
 
     def __len__(self) -> int:
         return len(self._database.ordered(self.name)[0])
+
+    def _repr_html_(self) -> str:
+        kind = self._database.catalog[self.name].kind
+        rows = [] if kind is TableKind.STREAM else self.rows()
+        return relation_html(kind.value.lower(), self.name, self.columns, rows)
 
     def __repr__(self) -> str:
         kind = self._database.catalog[self.name].kind.value.lower()
