@@ -1,0 +1,95 @@
+"""Draws the pictures of ``docs/how_vwap_is_maintained.md``: python docs/pictures/vwap.py"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+LEVELS = ((10, 4), (12, 2), (13, 6), (15, 3), (16, 5), (18, 1), (20, 2), (21, 1))
+LEAVES = (LEVELS[:3], LEVELS[3:6], LEVELS[6:])
+BLUE, GREY, RED = "#3b6ea5", "#b8c4d0", "#c0392b"
+
+
+def svg(width: int, height: int, parts: list[str]) -> str:
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" font-family="sans-serif"'
+    return f'{head} font-size="12">\n' + "\n".join([*parts, "</svg>", ""])
+
+
+def text(x: float, y: float, words: object, color: str = "black", anchor: str = "middle") -> str:
+    return f'<text x="{x:g}" y="{y:g}" text-anchor="{anchor}" fill="{color}">{words}</text>'
+
+
+def box(x: float, y: float, width: float, height: float, color: str) -> str:
+    return f'<rect x="{x:g}" y="{y:g}" width="{width:g}" height="{height:g}" fill="{color}"/>'
+
+
+def line(x: float, y: float, to_x: float, to_y: float, color: str = "black", dash: str = "") -> str:
+    style = f' stroke-dasharray="{dash}"' if dash else ""
+    return f'<line x1="{x:g}" y1="{y:g}" x2="{to_x:g}" y2="{to_y:g}" stroke="{color}"{style}/>'
+
+
+def book() -> str:
+    """Volume per price, and how much lies above each price: the quarter is passed at one place."""
+    quarter = sum(volume for _, volume in LEVELS) / 4
+    parts = [text(24, 16, "volume at each price", anchor="start")]
+    for i, (price, volume) in enumerate(LEVELS):
+        above = sum(v for p, v in LEVELS if p > price)
+        counts = 0 < above < quarter
+        x = 40 + 60 * i
+        parts += [
+            box(x, 130 - 15 * volume, 36, 15 * volume, BLUE if counts else GREY),
+            text(x + 18, 124 - 15 * volume, volume),
+            text(x + 18, 146, price),
+            text(x + 18, 184, above, BLUE if counts else "black"),
+        ]
+    edge = 40 + 60 * 4 - 12
+    parts += [
+        text(24, 168, "volume above it", anchor="start"),
+        line(edge, 24, edge, 192, RED, "4 3"),
+        text(edge, 206, f"edge: from here on less than a quarter ({quarter:g}) lies above", RED),
+    ]
+    return svg(540, 216, parts)
+
+
+def tree() -> str:
+    """The walk: whole children are passed by their sums, until one is too many."""
+    parts: list[str] = []
+    for i, leaf in enumerate(LEAVES):
+        total = sum(volume for _, volume in leaf)
+        x = 30 + 180 * i
+        walked = i == 1
+        color = RED if walked else "black"
+        parts += [
+            box(x + 40, 20, 80, 34, "#eef2f6"),
+            text(x + 80, 35, f"to {leaf[-1][0]}"),
+            text(x + 80, 49, f"volume {total}"),
+            line(x + 80, 54, x + 80, 90, color),
+        ]
+        for j, (price, volume) in enumerate(leaf):
+            parts += [
+                box(x + 52 * j, 90, 46, 40, "#eef2f6"),
+                text(x + 52 * j + 23, 106, price),
+                text(x + 52 * j + 23, 122, volume, BLUE),
+            ]
+    parts += [
+        text(110, 12, "behind it: 12"),
+        text(290, 12, "behind it: 3"),
+        text(233, 150, "behind 9"),
+        text(285, 150, "behind 4", RED),
+        text(
+            290,
+            174,
+            "6 &gt; 12 fails: pass the child; 6 &gt; 3 holds: look inside; 6 &gt; 4 holds at 16",
+            RED,
+        ),
+    ]
+    return svg(570, 186, parts)
+
+
+def main() -> None:
+    folder = Path(__file__).parent
+    for name, picture in (("vwap_book", book()), ("vwap_tree", tree())):
+        (folder / f"{name}.svg").write_text(picture, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
