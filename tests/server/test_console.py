@@ -7,6 +7,7 @@ import re
 import time
 from collections.abc import Iterator
 from itertools import pairwise
+from urllib.parse import quote
 
 import pytest
 
@@ -187,6 +188,30 @@ def test_explain_shows_the_program_or_the_reason(tab: Tab, database: viewlet.Dat
         tab.wait(f"document.querySelector('#explanation').textContent.includes({json.dumps(answer)})")
     assert tab.run("document.querySelector('#explanation').classList.contains('problem')")
     tab.complaints[:] = [line for line in tab.complaints if "status of 400" not in line]
+
+
+def test_a_view_leads_to_how_it_is_kept(tab: Tab, database: viewlet.Database) -> None:
+    tab.click("[data-view=cities]")
+    wait_for_rows(tab, database, "cities")
+    tab.click("#how")
+    tab.wait("document.querySelector('#explanation').textContent.startsWith('cities: REFRESH AUTO')")
+    assert tab.run("document.querySelector('#explanation').textContent") == database.explain("cities")
+    assert not tab.run("document.querySelector('#panel-explain').hidden")
+
+
+def test_the_page_works_with_a_token_and_not_without(tab: Tab) -> None:
+    token = "a secret of this test & +"
+    with viewlet.connect(backend="reference") as db, background(db, token=token) as url:
+        db.execute(SCHEMA)
+        tab.open(url)
+        assert "a token is needed" in tab.text("body")
+        tab.open(f"{url}?token={quote(token)}")
+        tab.wait("document.querySelector('#status').textContent === 'live'")
+        tab.wait("document.querySelectorAll('.card').length === 4")
+        assert tab.run("location.href") == url + "#views"
+        assert tab.run("document.cookie") == ""
+        tab.open("about:blank")
+    tab.complaints.clear()
 
 
 def test_changes_of_watched_views_appear(tab: Tab, database: viewlet.Database) -> None:

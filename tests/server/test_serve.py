@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 import signal
+import ssl
 import subprocess
 import sys
 import time
@@ -96,3 +98,22 @@ def test_files_come_in_and_psycopg_reads_the_view(tmp_path: Path) -> None:
         assert process.wait(timeout=30) == 1
         assert process.stderr is not None
         assert "nonsense" in process.stderr.read()
+
+
+def test_https_with_a_certificate(tmp_path: Path) -> None:
+    openssl = shutil.which("openssl")
+    if openssl is None:
+        pytest.skip("there is no openssl to make a certificate with")
+    certificate, key = tmp_path / "c.pem", tmp_path / "k.pem"
+    names = ["-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1", "-days", "2"]
+    made = ["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", key, "-out", certificate]
+    subprocess.run([openssl, *made, *names], check=True, capture_output=True)
+    with serve("--port", "0", "--certificate", str(certificate), "--key", str(key)) as process:
+        assert process.stdout is not None
+        url = process.stdout.readline().removeprefix("console: ").strip()
+        assert url.startswith("https://")
+        trusted = ssl.create_default_context(cafile=certificate)
+        with urllib.request.urlopen(url + "health", timeout=20, context=trusted) as answer:
+            assert answer.read() == b"ok\n"
+        process.terminate()
+        assert process.wait(timeout=20) == 0

@@ -72,6 +72,7 @@ async def start(
         ws_max_size=64 << 10,
         ws_ping_timeout=60,  # a large commit may keep the interpreter busy
         server_header=False,
+        limit_concurrency=256,
         timeout_graceful_shutdown=2,
         ssl_certfile=certificate,
         ssl_keyfile=key,

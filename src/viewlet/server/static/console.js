@@ -9,7 +9,11 @@ const RETRY = 1500;
 
 let socket = null;
 const alsoWatched = new Set();
-const views = new Views(() => { choices(); watch(); });
+const views = new Views(() => { choices(); watch(); }, (name) => {
+  byId("sql").value = name;
+  open(byId("tab-explain"));
+  byId("explain").requestSubmit();
+});
 const program = new Program((name) => { views.choose(name); open(byId("tab-views")); });
 let catalog = "";
 

@@ -7,8 +7,9 @@ const HISTORY = 60;
 const REFRESH = 500; // milliseconds between two readings of the rows, at least
 
 export class Views {
-  constructor(onChoice) {
+  constructor(onChoice, onExplain) {
     this.onChoice = onChoice;
+    this.onExplain = onExplain;
     this.views = [];
     this.tables = [];
     this.history = new Map();
@@ -117,7 +118,8 @@ export class Views {
       element("div", { class: "bar" },
         element("h2", {}, name),
         element("p", { class: "figure" }, `${where} · version ${count(page.version)}${page.behind > 0 ? `, ${count(page.behind)} behind` : ""}`),
-        element("span", { class: "turn" }, turn("‹", "Rows before", -1, page.offset === 0), turn("›", "Rows after", 1, last >= page.total))),
+        element("span", { class: "turn" },
+          element("button", { type: "button", id: "how", onclick: () => this.onExplain(name) }, "How it is kept"), turn("‹", "Rows before", -1, page.offset === 0), turn("›", "Rows after", 1, last >= page.total))),
       element("div", { class: "rows", tabindex: 0, role: "region", "aria-label": `Rows of ${name}` },
         element("table", {},
           element("caption", { class: "hidden" }, `Rows of the view ${name}`),
