@@ -10,7 +10,7 @@ inserted rows with the same key the conflict rule keeps the first or the last.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, NoReturn, TypeAlias
 
@@ -25,13 +25,22 @@ from viewlet.values import physical_values
 
 OnConflict: TypeAlias = Literal["error", "update", "nothing"]
 
+FEW_ROWS = 5_000
+"""So many rows are no burden as Python objects."""
+
 
 @dataclass(frozen=True, slots=True)
 class Image:
     """The rows of a table at one moment: a bag, and Arrow batches of further rows."""
 
     bag: Bag
-    arrived: tuple[ArrowChanges, ...]
+    arrived: tuple[ArrowChanges, ...] = ()
+
+    def changes(self) -> Iterator[Sequence[Change]]:
+        """The insertions that make these rows out of nothing."""
+        if self.bag:
+            yield list(map(Change, self.bag.keys(), self.bag.values()))
+        yield from self.arrived
 
 
 class KeptRows:
@@ -53,6 +62,12 @@ class KeptRows:
             self._take(self._arrived.pop())
         self._arrived_keys.clear()
         return self._bag
+
+    def present(self) -> Image:
+        """What is kept, to be looked at before the next commit; few rows are all in the bag."""
+        if sum(map(len, self._arrived)) < FEW_ROWS:
+            return Image(self.bag)
+        return Image(self._bag, tuple(self._arrived))
 
     def image(self) -> Image:
         """What is kept, as it is now and will stay: later commits do not change it."""

@@ -16,8 +16,10 @@ from typing import TypeAlias, get_args
 
 from viewlet.backends import Backend, ChecksRows, engine_for, obstacles
 from viewlet.backends.base import Bag, Change, Engine, Granularity, MapStats, Row, Strategy, negated
+from viewlet.backends.native.engine import NativeEngine
 from viewlet.errors import CompileError
-from viewlet.plan.evaluate import consolidate
+from viewlet.kept import Image
+from viewlet.plan.evaluate import consolidate, evaluate_query
 from viewlet.plan.nodes import Query
 from viewlet.plan.scope import tables_of
 from viewlet.sql.catalog import Catalog, TableKind
@@ -31,6 +33,14 @@ from viewlet.triggers.work import Ordered
 STRATEGIES: tuple[Strategy, ...] = get_args(Strategy)
 
 EngineFactory: TypeAlias = Callable[[Strategy], Engine]
+
+Contents: TypeAlias = Mapping[str, Image]
+"""The present rows of tables by name."""
+
+VIEWS_PER_ENGINE = 32
+FEW_ROWS = 100
+FED = frozenset({TableKind.TABLE})
+"""The kinds of tables that have triggers, through which rows can come at first."""
 
 
 @dataclass(slots=True)
@@ -56,7 +66,7 @@ class Views(Mapping[str, MaintainedView]):
     def __init__(self, backend: Backend | EngineFactory, strategy: Strategy) -> None:
         self._make: EngineFactory = backend if callable(backend) else partial(engine_for, backend)
         self._strategy = strategy
-        self._engines: dict[Strategy, Engine] = {strategy: self._make(strategy)}
+        self._engines: dict[Strategy, list[Engine]] = {strategy: [self._make(strategy)]}
         self._views: dict[str, MaintainedView] = {}
         self._readers: dict[str, dict[str, MaintainedView]] = {}
         self.seconds = 0.0
@@ -93,7 +103,7 @@ class Views(Mapping[str, MaintainedView]):
         return [view for view in self._views.values() if view.name in changed]
 
     def create(
-        self, statement: CreateView, query: Query, catalog: Catalog, contents: Mapping[str, Bag], birth: int
+        self, statement: CreateView, query: Query, catalog: Catalog, contents: Contents, birth: int
     ) -> None:
         """Backfill a view from the present rows, and from now on keep it fresh."""
         self._create(statement, query, catalog, contents, birth, self._strategy)
@@ -103,14 +113,22 @@ class Views(Mapping[str, MaintainedView]):
         statement: CreateView,
         query: Query,
         catalog: Catalog,
-        contents: Mapping[str, Bag],
+        contents: Contents,
         birth: int,
         strategy: Strategy,
     ) -> None:
-        engine = self._engine(statement)
-        engine.create(statement.name, query, catalog, contents, strategy)
+        engine, fed = self._engine(statement), frozenset[str]()
+        if isinstance(engine, NativeEngine):
+            fed = frozenset(t for t, rows in contents.items() if rows.arrived and catalog[t].kind in FED)
+        if fed:
+            engine = self._new_engine(statement)  # what is shared with other views has been fed already
+        held = {table: {} if table in fed else rows.bag for table, rows in contents.items()}
+        engine.create(statement.name, query, catalog, held, strategy)
         try:
-            engine.output(statement.name)  # a view that cannot be read is refused now, not when it is read
+            for table in fed:
+                for changes in contents[table].changes():
+                    engine.apply(table, changes, "auto", frozenset())
+            _require_readable(engine, statement.name, query, catalog, None if fed else held)
             if statement.refresh is Refresh.INCREMENTAL_STRICT:
                 _require_incremental(engine, statement.name)
         except BaseException:
@@ -122,12 +140,22 @@ class Views(Mapping[str, MaintainedView]):
             self._readers.setdefault(table, {})[view.name] = view
 
     def _engine(self, statement: CreateView) -> Engine:
-        strategy: Strategy = "reevaluate" if statement.refresh is Refresh.FULL else self._strategy
-        if strategy not in self._engines:
-            self._engines[strategy] = self._make(strategy)
-        return self._engines[strategy]
+        """The engine for a new view: views share maps within one, as long as it is quickly compiled."""
+        engines = self._engines.get(self._strategy_of(statement))
+        if not engines or sum(v.engine is engines[-1] for v in self._views.values()) >= VIEWS_PER_ENGINE:
+            return self._new_engine(statement)
+        return engines[-1]
 
-    def resume(self, state: ViewState, query: Query, catalog: Catalog, contents: Mapping[str, Bag]) -> bool:
+    def _new_engine(self, statement: CreateView) -> Engine:
+        strategy = self._strategy_of(statement)
+        engine = self._make(strategy)
+        self._engines.setdefault(strategy, []).append(engine)
+        return engine
+
+    def _strategy_of(self, statement: CreateView) -> Strategy:
+        return "reevaluate" if statement.refresh is Refresh.FULL else self._strategy
+
+    def resume(self, state: ViewState, query: Query, catalog: Catalog, contents: Contents) -> bool:
         """Create a view again with what it held of streams; false if no strategy makes the same maps.
 
         The strategy is not written down: it is the one whose maps are those that were. Maps over streams are
@@ -189,12 +217,15 @@ class Views(Mapping[str, MaintainedView]):
 
     def programs(self) -> list[tuple[Program, Ordered]]:
         """The program of every engine that runs one, and which ordered access paths that engine has."""
-        compilers = [getattr(engine, "_compiler", None) for engine in self._engines.values()]
+        compilers = [getattr(engine, "_compiler", None) for engine in self._all_engines()]
         return [(c.program(), c.searches) for c in compilers if isinstance(c, Compiler) and c.program().views]
 
     def stats(self) -> list[MapStats]:
         """Every map of every engine."""
-        return [stats for engine in self._engines.values() for stats in engine.stats()]
+        return [stats for engine in self._all_engines() for stats in engine.stats()]
+
+    def _all_engines(self) -> list[Engine]:
+        return [engine for engines in self._engines.values() for engine in engines]
 
     @contextmanager
     def maintain(
@@ -274,6 +305,22 @@ def _engines(views: Iterable[MaintainedView]) -> list[Engine]:
 
 def _columns(bag: Bag) -> tuple[Iterable[Row], Iterable[int]]:
     return bag.keys(), bag.values()
+
+
+def _require_readable(
+    engine: Engine, name: str, query: Query, catalog: Catalog, contents: Mapping[str, Bag] | None
+) -> None:
+    """Refuse a view that cannot be read now, not when it is read.
+
+    Over few rows the query itself tells: the engine may then put its compilation off, and do it for all views
+    that are created in a row at once. Over rows that came as changes (no ``contents``) it has noticed.
+    """
+    if contents is None and isinstance(engine, ChecksRows):
+        engine.check([name])
+    elif contents is not None and sum(map(len, contents.values())) <= FEW_ROWS:
+        evaluate_query(query, contents, catalog)
+    else:
+        engine.output(name)
 
 
 def _require_incremental(engine: Engine, name: str) -> None:
