@@ -3,7 +3,7 @@
 
 const GAP_X = 74;
 const GAP_Y = 16;
-const SWEEPS = 8;
+const SWEEPS = 12;
 
 function forwardEdges(ids, edges) {
   const followers = new Map(ids.map((id) => [id, []]));
@@ -41,16 +41,21 @@ function layersOf(ids, edges) {
   return layer;
 }
 
-// Nodes and, for edges over several layers, a point in each layer between.
+// Nodes and, for edges over several layers, a point in each layer between; long edges from one node share them.
 function columnsOf(nodes, edges, layer) {
   const columns = [];
   const put = (item, at) => { (columns[at] ??= []).push(item); return item; };
-  const items = new Map(nodes.map((node) => [node.id, put({ ...node, at: layer.get(node.id), near: [[], []] }, layer.get(node.id))]));
-  const join = (from, to) => { from.near[1].push(to); to.near[0].push(from); };
+  const items = new Map(nodes.map((node) => [node.id, put({ ...node, near: [[], []] }, layer.get(node.id))]));
+  const points = new Map();
+  const join = (from, to) => {
+    if (!from.near[1].includes(to)) { from.near[1].push(to); to.near[0].push(from); }
+  };
   const routes = edges.map(([from, to]) => {
     const route = [items.get(from)];
     for (let at = layer.get(from) + 1; at < layer.get(to); at += 1) {
-      route.push(put({ width: 0, height: 4, at, near: [[], []] }, at));
+      const name = `${at} ${from}`;
+      if (!points.has(name)) points.set(name, put({ width: 0, height: 2, near: [[], []] }, at));
+      route.push(points.get(name));
     }
     route.push(items.get(to));
     for (let i = 1; i < route.length; i += 1) join(route[i - 1], route[i]);
@@ -83,21 +88,29 @@ function order(columns) {
   }
 }
 
-// Moves every item towards its neighbours, without changing the order in a column.
+// Moves every item as near to its neighbours as the order in its column allows. With the heights taken off, the
+// places must not decrease: neighbours that want to pass each other are pooled at the mean of their wishes.
 function settle(columns) {
   for (let sweep = 0; sweep < SWEEPS; sweep += 1) {
     for (const column of sweep % 2 ? [...columns].reverse() : columns) {
+      const pools = [];
+      let above = 0;
       for (const item of column) {
-        item.y = mean([...item.near[0], ...item.near[1]], middle(item)) - item.height / 2;
+        const wish = mean([...item.near[0], ...item.near[1]], middle(item)) - item.height / 2 - above;
+        pools.push({ sum: wish, items: [[item, above]] });
+        above += item.height + GAP_Y;
+        while (pools.length > 1 && place(pools.at(-2)) > place(pools.at(-1))) {
+          const last = pools.pop();
+          pools.at(-1).sum += last.sum;
+          pools.at(-1).items.push(...last.items);
+        }
       }
-      for (let i = 1; i < column.length; i += 1) {
-        column[i].y = Math.max(column[i].y, column[i - 1].y + column[i - 1].height + GAP_Y);
-      }
-      const over = column.length ? Math.max(0, column.at(-1).y - mean(column.at(-1).near[0], column.at(-1).y)) / 2 : 0;
-      for (const item of column) item.y -= over;
+      for (const pool of pools) for (const [item, offset] of pool.items) item.y = place(pool) + offset;
     }
   }
 }
+
+const place = (pool) => pool.sum / pool.items.length;
 
 function curve(route) {
   let path = "";
@@ -116,7 +129,7 @@ export function layout(nodes, edges) {
   const { columns, items, routes } = columnsOf(nodes, forward, layersOf(nodes.map((node) => node.id), forward));
   order(columns);
   settle(columns);
-  const top = Math.min(0, ...columns.flat().map((item) => item.y));
+  const top = Math.min(...columns.flat().map((item) => item.y));
   let x = 0;
   for (const column of columns) {
     const width = Math.max(0, ...column.map((item) => item.width));

@@ -5,6 +5,7 @@ import { layout } from "./layout.js";
 
 const LETTER = 7.3;
 const LONGEST = 26;
+const SMALLEST = 0.5; // of a drawing that is larger than its room
 
 const cut = (text) => (text.length > LONGEST ? `${text.slice(0, LONGEST - 1)}…` : text);
 
@@ -65,8 +66,10 @@ export class Program {
       drawn("path", { class: "edge", d: drawing.paths[i], "data-from": from, "data-to": to, "marker-end": "url(#arrow)" }));
     const boxes = graph.nodes.map((node) => this.box(node, drawing.places.get(node.id)));
     const [width, height] = [drawing.width + 32, drawing.height + 32];
-    byId("graph").replaceChildren(
-      drawn("svg", { viewBox: `-16 -16 ${width} ${height}`, width, height },
+    const room = byId("graph");
+    const scale = Math.min(1, Math.max(SMALLEST, Math.min((room.clientWidth - 24) / width, (room.clientHeight - 24) / height)));
+    room.replaceChildren(
+      drawn("svg", { viewBox: `-16 -16 ${width} ${height}`, width: width * scale, height: height * scale },
         drawn("defs", {}, drawn("marker", { id: "arrow", viewBox: "0 0 8 8", refX: 7, refY: 4, markerWidth: 8, markerHeight: 8, markerUnits: "userSpaceOnUse", orient: "auto" },
           drawn("path", { d: "M0,0 L8,4 L0,8 z", class: "tip" }))),
         ...edges, ...boxes));
