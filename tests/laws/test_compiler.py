@@ -68,7 +68,7 @@ def test_views_on_a_stream_start_when_they_are_created() -> None:
 def test_strict_refuses_what_is_recomputed_and_says_why() -> None:
     db = viewlet.connect(backend="reference")
     db.execute(schema("finance"))
-    nested = queries("nested")["max_ineq"]
+    nested = queries("nested")["nq2"]
     with pytest.raises(CompileError, match=r"v is recomputed in O\(.*because a row of bids"):
         db.execute(f"CREATE MATERIALIZED VIEW v REFRESH INCREMENTAL STRICT AS {nested}")
     for name in ("bsv", "bsp", "axf", "psp", "vwap"):
