@@ -23,22 +23,24 @@ from viewlet.workloads.stream import Batch, Stream, weighted_rows
 Check = Callable[[Any], None]
 Engine = tuple[str, str]
 
-# (backend, strategy): every oracle test runs on each of these.
+# (backend, strategy): every oracle test runs on each of these, on those of the second list in the long run.
+# What native code computes is compared with the reference backend in tests/agree, stream by stream.
 ENGINES: list[Engine] = [("reference", "reevaluate"), ("reference", "higher_order")]
+MORE_ENGINES: list[Engine] = [("reference", "first_order"), ("native", "higher_order")]
 
-engines = pytest.mark.parametrize("engine", ENGINES, ids="-".join)
+
+def _each(quick: list[Engine], slow: list[Engine]) -> pytest.MarkDecorator:
+    params = [pytest.param(engine, id="-".join(engine)) for engine in quick]
+    params += [pytest.param(engine, id="-".join(engine), marks=pytest.mark.slow) for engine in slow]
+    return pytest.mark.parametrize("engine", params)
+
+
+engines = _each(ENGINES, MORE_ENGINES)
 
 # For large data: increments in Python take minutes where native code, or one recomputation, takes seconds.
-engines_on_large_data = pytest.mark.parametrize(
-    "engine",
-    [
-        pytest.param(
-            engine,
-            marks=[pytest.mark.slow] if engine[0] == "reference" and engine[1] != "reevaluate" else [],
-            id="-".join(engine),
-        )
-        for engine in ENGINES
-    ],
+engines_on_large_data = _each(
+    [("reference", "reevaluate"), ("native", "higher_order")],
+    [("reference", "higher_order"), ("reference", "first_order")],
 )
 
 

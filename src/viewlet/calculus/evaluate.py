@@ -311,6 +311,10 @@ class Tables:
         self.changes = changes or {}
         self._indexes: dict[tuple[object, ...], dict[Key, list[tuple[Key, Number]]]] = {}
 
+    def is_empty(self, term: Term) -> bool:
+        """Has a table of the product no rows? Then so has the product, and need not be compiled."""
+        return any(isinstance(factor, Rel) and not self.rows.get(factor.table) for factor in term.factors)
+
     def lookup(
         self, atom: Rel | Delta | MapRef, bound: tuple[int, ...]
     ) -> Callable[[Key], Iterable[tuple[Key, Number]]]:
@@ -355,5 +359,7 @@ def evaluate_query(
     """
     bound = bound or {}
     compiler = Compiler(store)
+    if isinstance(store, Tables):
+        query = tuple(term for term in query if not store.is_empty(term))
     run = compiler.totals(query, keys, frozenset(bound))
     return run(compiler.environment(bound))

@@ -19,6 +19,7 @@ from viewlet.backends.base import ArrowChanges, Bag, Change, Granularity, MapSta
 from viewlet.backends.native.build import DEFAULT_FLAGS
 from viewlet.backends.native.emit import Source, emit
 from viewlet.backends.native.library import Gate, OpenProgram, open_program
+from viewlet.backends.native.remembered import key_of, recall, remember
 from viewlet.backends.reference.engine import difference
 from viewlet.calculus.evaluate import Key, Number, Tables, evaluate_query
 from viewlet.core.types import Value
@@ -50,6 +51,9 @@ MESSAGES = {
 
 SEARCHES: Ordered = frozenset({"search"})
 """The ordered access paths that compiled programs have."""
+
+REMEMBERED_VIEWS = 24
+"""Programs of so many views are remembered: each is written down with all views before it."""
 
 REPLAY_ROWS = 500
 """From so many rows on, a first fill runs through the triggers instead of the reference evaluation."""
@@ -120,6 +124,7 @@ class NativeEngine:
         self._pending: list[_Pending] = []
         self._running: _Running | None = None
         self._stale = True
+        self._history = ""
 
     def __repr__(self) -> str:
         return f"<NativeEngine: {', '.join(self._queries) or 'no views'}>"
@@ -134,15 +139,31 @@ class NativeEngine:
     ) -> None:
         """Compile a view to triggers now, and to C when it is first used."""
         self._compiler.extend(catalog)
-        self._compiler.statistics = Statistics({t: len(bag) for t, bag in contents.items() if bag})
-        added = self._compiler.add(name, query, strategy)
+        self._compiler.statistics = Statistics({t: _about(len(bag)) for t, bag in contents.items() if bag})
+        added = self._add(name, query, strategy)
         try:
             self._pending.append(self._first_contents(added, contents))
         except BaseException:
             self._compiler.drop(name)
+            self._history = key_of(self._history, "drop", name)
             raise
         self._queries[name] = query
         self._stale = True
+
+    def _add(self, name: str, query: Query, strategy: Strategy) -> list[MapDefinition]:
+        """Compile a view to triggers, or recall what that came to the last time."""
+        compiler = self._compiler
+        tables = [compiler.catalog[table] for table in compiler.catalog]
+        self._history = key_of(
+            self._history, name, query, strategy, tables, compiler.statistics, compiler.registry.epochs
+        )
+        known: tuple[Compiler, list[MapDefinition]] | None = recall(self._history)
+        if known is None:
+            known = compiler, compiler.add(name, query, strategy)
+            if len(self._queries) < REMEMBERED_VIEWS:
+                remember(self._history, known)
+        self._compiler, added = known
+        return added
 
     def _first_contents(self, added: list[MapDefinition], contents: Mapping[str, Bag]) -> _Pending:
         """What new maps hold at first: their definitions over the present rows.
@@ -165,6 +186,7 @@ class NativeEngine:
         self._run()
         del self._queries[name]
         self._compiler.drop(name)
+        self._history = key_of(self._history, "drop", name)
         self._stale = True
 
     def apply(
@@ -334,8 +356,7 @@ class NativeEngine:
         if self._running is not None and not self._stale:
             return self._running
         program = self.program
-        loops = triggers_to_loops(program, batches=self._batches)
-        source = emit(loops)
+        loops, source = self._in_c(program)
         fresh = _Running(program, loops, source, open_program(source, flags=self._flags, limit=self._limit))
         new = {name for pending in self._pending for name in pending.maps}
         old = self._running
@@ -352,6 +373,17 @@ class NativeEngine:
             self._replay(fresh, pending.rows)
         self._running, self._pending, self._stale = fresh, [], False
         return fresh
+
+    def _in_c(self, program: Program) -> tuple[LoopProgram, Source]:
+        """The program as loops and as C, or what that came to the last time."""
+        key = key_of(self._history, self._batches)
+        known: tuple[LoopProgram, Source] | None = recall(key)
+        if known is None:
+            loops = triggers_to_loops(program, batches=self._batches)
+            known = loops, emit(loops)
+            if len(self._queries) <= REMEMBERED_VIEWS:
+                remember(key, known)
+        return known
 
     def _replay(self, fresh: _Running, contents: Mapping[str, Bag]) -> None:
         for table, bag in contents.items():
@@ -371,6 +403,11 @@ def _in_cells(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 _WIDER = {pa.int8(): pa.int32(), pa.int16(): pa.int32(), pa.float32(): pa.float64()}
+
+
+def _about(rows: int) -> int:
+    """The next power of two: estimates want no more, and fewer programs differ by them."""
+    return 1 << (rows - 1).bit_length()
 
 
 def _pair(number: Number) -> tuple[float, float]:

@@ -1,0 +1,81 @@
+"""What compiling views came to, remembered on disk: the second time, nothing is compiled but looked up.
+
+A key is the hash of everything that decides the result, the version of Viewlet itself included. Entries lie
+beside the libraries (see :mod:`viewlet.backends.native.build`), under the same rules: they appear whole or not
+at all, belong to the user alone, and are read only if owner, mode and hash are right.
+
+>>> key = key_of("an example", 1)
+>>> remember(key, {"answer": 42})
+>>> recall(key)
+{'answer': 42}
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import pickle
+import stat
+import sys
+import tempfile
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from viewlet.backends.native.build import cache_directory
+
+COMPILER = Path(__file__).parents[2]
+"""The package: an entry that other files of it made is never found."""
+
+DIGEST = 32
+
+
+def key_of(*parts: object) -> str:
+    """The key of what these parts decide."""
+    digest = hashlib.sha256(_version())
+    for part in parts:
+        data = repr(part).encode()
+        digest.update(len(data).to_bytes(8, "little") + data)
+    return digest.hexdigest()
+
+
+def recall(key: str) -> Any | None:
+    """What was remembered under a key; ``None`` if there is nothing, or nothing to be trusted."""
+    path = _path(key)
+    try:
+        found = path.lstat()
+        data = path.read_bytes()
+    except OSError:
+        return None
+    is_own = stat.S_ISREG(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & 0o022
+    if not is_own or hashlib.sha256(data[DIGEST:]).digest() != data[:DIGEST]:
+        path.unlink(missing_ok=True)
+        return None
+    return pickle.loads(data[DIGEST:])
+
+
+def remember(key: str, value: object) -> None:
+    """Keep a value under a key; a disk that is full is no reason to fail."""
+    data = pickle.dumps(value, protocol=5)
+    path = _path(key)
+    try:
+        path.parent.mkdir(mode=0o700, exist_ok=True)
+        handle, name = tempfile.mkstemp(dir=path.parent)
+        with os.fdopen(handle, "wb") as file:
+            file.write(hashlib.sha256(data).digest() + data)
+        Path(name).replace(path)
+    except OSError:
+        return
+
+
+def _path(key: str) -> Path:
+    return cache_directory() / "compiled" / key
+
+
+@lru_cache(maxsize=1)
+def _version() -> bytes:
+    digest = hashlib.sha256(sys.version.encode())
+    for path in sorted(COMPILER.rglob("*.py")):
+        found = path.stat()
+        digest.update(f"{path.relative_to(COMPILER)} {found.st_size} {found.st_mtime_ns}\n".encode())
+    return digest.digest()
