@@ -21,10 +21,10 @@ from viewlet.backends.native.strings import native_answer
 from viewlet.core.types import Kind, Type
 from viewlet.loops.nodes import Add, Get, LoopProgram, TableLoops, ViewLoops, blocks, operations
 
-INLINE_LOOKUPS = 40
+INLINE_LOOKUPS = 20
 """Up to so many lookups in the triggers of a program are compiled in line, and for common weights apart."""
 
-FEW_LOOKUPS = 16
+FEW_LOOKUPS = 4
 """Up to so many, also for insertions apart."""
 
 
@@ -70,6 +70,7 @@ def emit(program: LoopProgram) -> Source:
     _write_functions(functions, registry)  # may add constants, which the state holds
     _write_state(head, records.values(), registry)
     head.lines += functions.lines
+    head.lines += [text.replace("PROCEDURE", name, 1) for text, name in registry.procedures.items()]
     tail = Writer()
     _write_init(tail, records.values(), registry)
     _write_description(tail, program, records)
@@ -212,7 +213,7 @@ def _write_tuple(
     for variant in variants:
         with _rows_function(out, f"{name}_{variant}"):
             write_rows(out, table, block, records, registry, WEIGHTS[variant])
-    with _rows_function(out, name):
+    with _rows_function(out, name, cold=bool(variants)):
         nullable = (i for i in used_columns(table, block) if table.parameters[i].nullable)
         tests = "".join(f"!columns[{i}].valid && " for i in nullable)
         for variant in variants:
@@ -222,12 +223,11 @@ def _write_tuple(
 
 
 @contextmanager
-def _rows_function(out: Writer, name: str) -> Iterator[None]:
-    """A ``vl_rows_function``."""
-    head = (
-        f"static VL_APART int64_t {name}(vl_instance *x, const vl_column *columns, const int64_t *weights, "
-    )
-    with out.block(f"{head}int64_t from, int64_t to)"):
+def _rows_function(out: Writer, name: str, *, cold: bool = False) -> Iterator[None]:
+    """A ``vl_rows_function``; a cold one is made small."""
+    kind = "VL_COLD" if cold else "static VL_APART"
+    parameters = "vl_instance *x, const vl_column *columns, const int64_t *weights, int64_t from, int64_t to"
+    with out.block(f"{kind} int64_t {name}({parameters})"):
         _prologue(out)
         out.line("(void)columns, (void)weights;")
         yield

@@ -70,6 +70,9 @@ class OpenProgram(Protocol):
     def entries(self, record: int) -> list[tuple[Any, ...]]:
         """Keys and fields of every entry."""
 
+    def counts(self, record: int, schema: object, array: object) -> bytes:
+        """The first field of the entries whose keys are the rows of an Arrow batch, as 64-bit integers."""
+
     def add(self, record: int, entries: list[tuple[Any, ...]]) -> tuple[int, int] | None:
         """Add to entries."""
 
@@ -98,6 +101,8 @@ def bridge() -> Any:
 
 def open_program(source: Source, *, flags: Sequence[str] = DEFAULT_FLAGS, limit: int = 0) -> OpenProgram:
     """Compile a program and start it with empty state; ``limit`` bounds its bytes, 0 does not."""
+    if source.compact:
+        flags = tuple("-Os" if flag == "-O2" else flag for flag in flags)
     path = compile_library(source.text, flags=flags)
     functions = tuple(map(_host_function, source.functions))
     opened: OpenProgram = bridge().open(str(path), functions, limit)

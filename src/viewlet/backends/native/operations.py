@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import assert_never
 
+from viewlet.backends.native.additions import Amounts, added, change_entry, every_field, is_set, watch
 from viewlet.backends.native.columns import load, needed_here
 from viewlet.backends.native.forms import (
     CValue,
@@ -20,7 +21,7 @@ from viewlet.backends.native.forms import (
 )
 from viewlet.backends.native.functions import STRICT
 from viewlet.backends.native.scalars import Registry, Scalars, to_cell
-from viewlet.backends.native.searches import Searches, note_change, note_seen, order_at, see
+from viewlet.backends.native.searches import CEdge, Searches, note_seen, order_at, see
 from viewlet.backends.native.storage import CRecord
 from viewlet.calculus.nodes import Argument
 from viewlet.core.scalar import COMPARISONS, Call, Const, Scalar, Var, variables
@@ -95,6 +96,10 @@ class Operations:
         inner.scalars.known |= self.scalars.known
         return inner
 
+    def elsewhere(self, out: Writer, names: Mapping[str, CValue]) -> Operations:
+        """For a function of its own, which knows these variables."""
+        return Operations(out, self.records, self.registry, names)
+
     def block(self, block: Block) -> None:
         """Every operation in order, after the columns that they read."""
         for name in needed_here(block, self.waiting):
@@ -146,7 +151,7 @@ class Operations:
     def _pending(self, op: Pending) -> None:
         order, edge = order_at(self.records[op.record], op.position), self.out.fresh("y")
         self.out.line(f"{order.name}_edge {edge} = {{0}};")
-        self.names[op.edge.name] = CValue(edge, Form.I64)
+        self.names[op.edge.name] = CEdge(edge, Form.I64, kind=f"{order.name}_edge")
 
     def test(self, condition: Scalar) -> str:
         """A condition in C, after the columns that it reads."""
@@ -203,7 +208,7 @@ class Operations:
         if not op.keys:
             self._read(at, op.reads, f"s->{at.name}.", "")
             nonzero = [
-                _is_set(f"s->{at.name}.f{i}", field_form(f.type)) for i, f in enumerate(at.record.fields)
+                is_set(f"s->{at.name}.f{i}", field_form(f.type)) for i, f in enumerate(at.record.fields)
             ]
             self.out.line(f"const bool {found} = {' || '.join(nonzero)};")
         else:
@@ -299,7 +304,7 @@ class Operations:
     def _yield(self, amount: Amount) -> None:
         assert self.target is not None, "a yield is inside a total"
         into = self.target.value
-        self.out.line(_added(into.text, into.form, self.amount(amount, into.form)))
+        self.out.line(added(into.text, into.form, self.amount(amount, into.form)))
 
     def _best(self, var: Var, greatest: bool, body: Block) -> None:
         form, name = form_of(var.type), self.out.fresh("v")
@@ -367,31 +372,31 @@ class Operations:
                 amounts.append((at.field(field), name, form))
             if not op.keys:
                 for member, name, form in amounts:
-                    self.out.line(_added(f"s->{at.name}.{member}", form, name))
+                    self.out.line(added(f"s->{at.name}.{member}", form, name))
                 watch(self.out, at, f"s->{at.name}.", [member for member, _, _ in amounts])
                 return
-            test = " || ".join(_is_set(name, form) for _, name, form in amounts)
-            with self.out.block("" if self._is_sure(op) else f"if ({test})"):
+            seen = self.entries[op.found.name] if op.found is not None else ""
+            apart = at.apart and not op.later and not op.whole
+            test = " || ".join(is_set(name, form) for _, name, form in amounts)
+            with self.out.block("" if apart or self._is_sure(op) else f"if ({test})"):
                 key, absent = self.key(at, f"{at.name}_key", list(enumerate(op.keys)))
                 assert absent is None, f"a key of {op.record} does not fit its column"
                 if op.later:
                     self._note(at, key, amounts)
+                elif apart:
+                    self._add_apart(at, key, seen, amounts)
                 else:
-                    entry, known = self.out.fresh("e"), ""
-                    if op.found is not None:
-                        seen = self.entries[op.found.name]
-                        known = f"VL_LIKELY({seen} != NULL) ? {seen} : "
+                    entry = self.out.fresh("e")
+                    known = f"VL_LIKELY({seen} != NULL) ? {seen} : " if seen else ""
                     self.out.line(f"{at.name}_record *{entry} = {known}{at.name}_touch(a, {at.map}, &{key});")
-                    for member, name, form in amounts:
-                        self.out.line(_added(f"{entry}->{member}", form, name))
-                    watch(self.out, at, f"{entry}->", [member for member, _, _ in amounts])
-                    pairs = [member for member, _, form in amounts if form is Form.PAIR]
-                    if op.whole and pairs and at.record.counted is not None:
-                        exact = [f"{entry}->{m} == 0" for m, _, form in amounts if form is not Form.PAIR]
-                        rest = " ".join(f"{entry}->{member} = (vl_pair){{0, 0}};" for member in pairs)
-                        self.out.line(f"if ({' && '.join(exact)}) {{ {rest} }}")
-                    note_change(self.out, at, entry, {member: name for member, name, _ in amounts})
-                    self.out.line(f"{at.name}_leave(a, {at.map}, {entry});")
+                    change_entry(self.out, at, entry, amounts, whole=op.whole)
+
+    def _add_apart(self, at: CRecord, key: str, seen: str, amounts: Amounts) -> None:
+        """Leave the addition to the function of its record."""
+        given = {member: name for member, name, _ in amounts}
+        zeros = ("(vl_pair){0, 0}" if form is Form.PAIR else "0" for _, _, form in every_field(at, ""))
+        passed = ", ".join(given.get(f"f{i}", zero) for i, zero in enumerate(zeros))
+        self.out.line(f"{at.name}_add(x, {seen or 'NULL'}, &{key}, {passed});")
 
     def _is_sure(self, op: Add) -> bool:
         """Is one amount the weight itself, and not 0?"""
@@ -405,7 +410,7 @@ class Operations:
         value = self.names.get(factor.name) if isinstance(factor, Var) else None
         return value is not None and value.text == self.weight and within(value.limits, (-1, 1))
 
-    def _note(self, at: CRecord, key: str, amounts: list[tuple[str, str, Form]]) -> None:
+    def _note(self, at: CRecord, key: str, amounts: Amounts) -> None:
         note = self.out.fresh("n")
         self.out.line(f"{at.name}_note *{note} = vl_later(x, sizeof *{note});")
         with self.out.block(f"if ({note})"):
@@ -467,43 +472,9 @@ def is_plain(condition: Scalar, *, text: bool = False) -> bool:
             return False
 
 
-def watch(out: Writer, at: CRecord, entry: str, members: Iterable[str]) -> None:
-    """Flag sums that have grown beyond what every view can show."""
-    guarded = [(member, at.record.fields[int(member[1:])]) for member in members]
-    tests = [_beyond(f"{entry}{member}", f.type, f.guard) for member, f in guarded if f.guard is not None]
-    if tests:
-        out.line(f"if (VL_UNLIKELY({' | '.join(tests)})) x->suspect = 1;")
-
-
-def _beyond(sum_: str, kind: Type, digits: int) -> str:
-    """Not 0 where a sum has more digits, or nearly so."""
-    limit = 10**digits - 1
-    match field_form(kind):
-        case Form.PAIR:
-            return f"vl_beyond_pair({sum_}, 1e{digits})"
-        case form if limit < 1 << 62:
-            return f"vl_far_{'i128' if form is Form.I128 else 'i64'}({sum_}, {limit.bit_length() - 1})"
-        case _:
-            return f"vl_beyond_i128({sum_}, {integer(limit)})"
-
-
 def _room(kind: Type) -> Interval:
     """What the stored form of a key column holds."""
     return (-(1 << 31), (1 << 31) - 1) if stored_form(kind)[0] == "int32_t" else I64
-
-
-def _is_set(name: str, form: Form) -> str:
-    return f"!vl_pair_zero({name})" if form is Form.PAIR else f"{name} != 0"
-
-
-def _added(into: str, form: Form, amount: str) -> str:
-    match form:
-        case Form.PAIR:
-            return f"vl_pair_into(&{into}, {amount});"
-        case Form.I128:
-            return f"vl_i128_into(&{into}, {amount}, &a->errors);"
-        case _:
-            return f"vl_i64_into(&{into}, {amount}, &a->errors);"
 
 
 def _pair(value: CValue) -> str:

@@ -22,6 +22,7 @@ class CRecord:
 
     name: str
     record: Record
+    apart: bool = False
 
     @property
     def map(self) -> str:
@@ -32,7 +33,7 @@ class CRecord:
     def pooled(self) -> bool:
         """Do entries need an id, because of an index, their size, or removal in a loop?"""
         record = self.record
-        if record.slices or record.swept or record.role != "map":
+        if record.slices or record.swept or record.role != "map" or self.apart:
             return True
         sizes = [stored_form(key.type)[1] for key in record.keys]
         sizes += [8 if field_form(f.type) is Form.I64 else 16 for f in record.fields]
@@ -56,9 +57,12 @@ class CRecord:
         return f"{self.name}s{self.record.slices.index(positions)}"
 
 
-def name_records(records: Mapping[str, Record]) -> dict[str, CRecord]:
-    """C names for records."""
-    return {name: CRecord(f"r{i}", record) for i, (name, record) in enumerate(records.items())}
+def name_records(records: Mapping[str, Record], *, apart: bool = False) -> dict[str, CRecord]:
+    """C names for records; ``apart`` gives those with keys a function that adds to an entry."""
+    return {
+        name: CRecord(f"r{i}", record, apart and bool(record.keys))
+        for i, (name, record) in enumerate(records.items())
+    }
 
 
 def write_record(out: Writer, at: CRecord, *, inline: bool = False) -> None:

@@ -34,6 +34,10 @@ enum {
     VL_AHEAD = 12,       /* how many lookups ahead a batch prefetches */
 };
 
+VL_COLD bool vl_map_pooled_init(vl_arena *a, vl_map_pooled *m, uint64_t size) {
+    return vl_pool_init(a, &m->pool, size) && vl_index_init(a, &m->index);
+}
+
 VL_INLINE uint64_t vl_map_inplace_bytes(const vl_map_inplace *m) { return m->account.bytes; }
 VL_INLINE uint64_t vl_map_pooled_bytes(const vl_map_pooled *m) { return m->pool.account.bytes + m->index.account.bytes; }
 

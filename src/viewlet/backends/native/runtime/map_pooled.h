@@ -46,9 +46,7 @@ static void VL_M(_attach)(vl_arena *a, vl_map_pooled *m, VL_M(_record) * r);
 static void VL_M(_detach)(vl_arena *a, vl_map_pooled *m, VL_M(_record) * r);
 #endif
 
-VL_FUNCTION bool VL_M(_init)(vl_arena *a, vl_map_pooled *m) {
-    return vl_pool_init(a, &m->pool, VL_M_SIZE) && vl_index_init(a, &m->index);
-}
+VL_INLINE bool VL_M(_init)(vl_arena *a, vl_map_pooled *m) { return vl_map_pooled_init(a, m, VL_M_SIZE); }
 
 VL_INLINE VL_M(_record) * VL_M(_at)(const vl_arena *a, const vl_map_pooled *m, uint32_t id) {
     return vl_pool_at(a, &m->pool, id, VL_M_SIZE);

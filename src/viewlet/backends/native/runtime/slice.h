@@ -63,6 +63,13 @@ VL_COLD bool vl_slice_resize(vl_arena *a, vl_slice_index *ix, uint32_t bits) {
     return true;
 }
 
+VL_COLD bool vl_slice_init(vl_arena *a, vl_slice_index *ix) {
+    memset(ix, 0, sizeof *ix);
+    if (vl_slice_resize(a, ix, VL_SLICE_BITS)) return true;
+    a->errors |= VL_E_LOST;
+    return false;
+}
+
 VL_COLD bool vl_slice_make_room(vl_arena *a, vl_slice_index *ix) {
     if (vl_slice_resize(a, ix, 33 - ix->shift)) return true;
     ix->grow_at = ix->mask - ix->mask / 16;
@@ -136,12 +143,7 @@ VL_INLINE void vl_slice_tighten(vl_arena *a, vl_slice_index *ix, vl_slice_slot *
 #define VL_S(suffix) VL_JOIN(VL_SLICE, suffix)
 #define VL_SM(suffix) VL_JOIN(VL_SLICE_MAP, suffix)
 
-VL_FUNCTION bool VL_S(_init)(vl_arena *a, vl_slice_index *ix) {
-    memset(ix, 0, sizeof *ix);
-    if (vl_slice_resize(a, ix, VL_SLICE_BITS)) return true;
-    a->errors |= VL_E_LOST;
-    return false;
-}
+VL_INLINE bool VL_S(_init)(vl_arena *a, vl_slice_index *ix) { return vl_slice_init(a, ix); }
 
 /* The key's slot, or the free slot where it belongs. */
 VL_INLINE vl_slice_slot *VL_S(_slot)(const vl_arena *a, const vl_map_pooled *m, const vl_slice_index *ix,

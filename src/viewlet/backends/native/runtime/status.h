@@ -23,11 +23,16 @@
 #include <stdint.h>
 #include <string.h>
 
+#ifdef VL_COMPACT /* a large program, which should compile soon: one copy of what is not tiny */
+#define VL_INLINE static inline __attribute__((unused))
+#define VL_FUNCTION static __attribute__((noinline, unused))
+#else
 #define VL_INLINE static inline __attribute__((always_inline, unused))
+#define VL_FUNCTION static __attribute__((unused))
+#endif
 #define VL_EXPORT __attribute__((visibility("default"))) /* the few names that a library shows */
 #define VL_APART __attribute__((noinline, unused))
 #define VL_COLD static __attribute__((noinline, cold, unused))
-#define VL_FUNCTION static __attribute__((unused))
 #define VL_JOIN_(x, y) x##y
 #define VL_JOIN(x, y) VL_JOIN_(x, y) /* how the map headers build the names of one map's functions */
 #define VL_LIKELY(x) __builtin_expect(!!(x), 1)
