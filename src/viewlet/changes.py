@@ -21,7 +21,15 @@ from viewlet.core.types import BIGINT, VARCHAR, Column, Schema
 from viewlet.errors import DataError, ValueRangeError
 from viewlet.plan.evaluate import row_order
 from viewlet.sql.catalog import Table
-from viewlet.values import arrow_column, arrow_schema, physical, physical_values, read_column, to_arrow
+from viewlet.values import (
+    arrow_column,
+    arrow_schema,
+    physical,
+    physical_values,
+    read_column,
+    to_arrow,
+    validate,
+)
 
 Data: TypeAlias = Any
 Weights: TypeAlias = NDArray[np.int64] | None
@@ -119,7 +127,8 @@ def _columns(table: Table, data: Data, *orders: tuple[str, ...]) -> tuple[list[s
     if arrow is None:
         return _columns_of_rows(table, list(data), [order for order in orders if order])
     try:
-        arrow.validate(full=True)
+        for values in arrow.columns:
+            validate(values)
     except pa.ArrowInvalid as reason:
         raise DataError(f"table {table.name!r}: invalid Arrow data: {reason}") from None
     return _lower(table, arrow.column_names), arrow.columns or [[]]

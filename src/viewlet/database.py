@@ -57,14 +57,18 @@ _CONFLICT_RULES: Mapping[parse.OnConflict, OnConflict] = {
 class _Copy:
     """The rows of a table or of a view with its query, which commits no longer reach."""
 
-    bag: Bag
+    image: Image
     columns: Schema
     query: Query | None
 
     def ordered(self) -> tuple[list[Row], Schema]:
         """The rows in order, with their columns."""
-        rows = sorted_rows(self.bag) if self.query is None else ordered_rows(self.query, self.bag)
-        return rows, self.columns
+        bag = self.image.rows()
+        return (sorted_rows(bag) if self.query is None else ordered_rows(self.query, bag)), self.columns
+
+    def to_arrow(self) -> pa.Table:
+        """The rows in order, as Arrow."""
+        return self.image.to_arrow(self.columns) if self.query is None else to_arrow(*self.ordered())
 
 
 def connect(
@@ -157,7 +161,7 @@ class Database:
             case parse.Explain(target):
                 return self.explain(target if isinstance(target, str) else target.sql(self.dialect))
             case parse.Select(query):
-                return adhoc.run(query, self.dialect, lambda name: to_arrow(*self.ordered(name)))
+                return adhoc.run(query, self.dialect, lambda name: self.read([name])[name])
             case parse.Insert():
                 return self._insert_literals(statement)
             case parse.Delete():
@@ -426,7 +430,7 @@ class Database:
         """The present rows of tables and views as Arrow tables, all as of the same commit."""
         with self._open():
             copies = {name: self._copy(name) for name in names}
-        return {name: to_arrow(*copied.ordered()) for name, copied in copies.items()}
+        return {name: copied.to_arrow() for name, copied in copies.items()}
 
     def ordered(self, name: str) -> tuple[list[Row], Schema]:
         """The present rows of a table or view in order, as physical values, with their columns."""
@@ -438,8 +442,9 @@ class Database:
         table = self.catalog[name]
         if table.kind is TableKind.STREAM:
             raise CatalogError(f"stream {name!r} keeps no rows: make it a TABLE, or read a view of it")
-        query = self._views[table.name].query if table.kind is TableKind.VIEW else None
-        return _Copy(dict(self._bag(name)), table.columns, query)
+        if table.kind is TableKind.VIEW:
+            return _Copy(Image(self._bag(name)), table.columns, self._views[table.name].query)
+        return _Copy(self._kept[table.name].image(), table.columns, None)
 
     def to_spark(self, name: str) -> Any:
         """See :meth:`viewlet.handles.Relation.to_spark`."""

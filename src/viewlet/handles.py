@@ -14,7 +14,7 @@ from viewlet.kept import OnConflict
 from viewlet.notebook import relation_html
 from viewlet.sql.catalog import TableKind
 from viewlet.subscriptions import Subscription
-from viewlet.values import to_arrow, to_python
+from viewlet.values import to_python
 
 if TYPE_CHECKING:
     from viewlet.database import Database
@@ -38,7 +38,7 @@ class Relation:
 
     def to_arrow(self) -> pa.Table:
         """The present rows as an Arrow table of the declared types."""
-        return to_arrow(*self._database.ordered(self.name))
+        return self._database.read([self.name])[self.name]
 
     def to_pandas(self) -> Any:
         """The present rows as a pandas DataFrame."""

@@ -14,14 +14,18 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, NoReturn, TypeAlias
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from viewlet.backends.base import ArrowChanges, Bag, Change, MapStats, Row
 from viewlet.changes import Batch
 from viewlet.core.casts import show
-from viewlet.core.types import Column
+from viewlet.core.types import Column, Schema
 from viewlet.errors import DataError
-from viewlet.plan.evaluate import consolidate
+from viewlet.plan.evaluate import consolidate, sorted_rows
 from viewlet.sql.catalog import Table
-from viewlet.values import physical_values
+from viewlet.values import physical_values, to_arrow
 
 OnConflict: TypeAlias = Literal["error", "update", "nothing"]
 
@@ -41,6 +45,33 @@ class Image:
         if self.bag:
             yield list(map(Change, self.bag.keys(), self.bag.values()))
         yield from self.arrived
+
+    def rows(self) -> Bag:
+        """All rows, each with its number of copies."""
+        single = ((change.row, change.weight) for batch in self.arrived for change in batch)
+        return consolidate([*self.bag.items(), *single]) if self.arrived else self.bag
+
+    def to_arrow(self, columns: Schema) -> pa.Table:
+        """All rows as an Arrow table, ordered by all columns with NULL first; no row becomes a Python object.
+
+        >>> from viewlet.core.types import BIGINT
+        >>> Image({(2,): 2, (None,): 1}).to_arrow((Column("a", BIGINT),)).to_pydict()
+        {'a': [None, 2, 2]}
+        """
+        if not self.arrived:
+            return to_arrow(sorted_rows(self.bag), columns)
+        single = to_arrow([row for row, n in self.bag.items() for _ in range(n)], columns)
+        table = pa.concat_tables([single, *(pa.Table.from_batches([_copies(b)]) for b in self.arrived)])
+        keys = [key for values in table.columns for key in (values.is_valid(), values)]
+        places = pa.table(keys, [str(place) for place in range(len(keys))])
+        return table.take(pc.sort_indices(places, [(name, "ascending") for name in places.column_names]))
+
+
+def _copies(changes: ArrowChanges) -> pa.RecordBatch:
+    """The rows of insertions, each as often as it came."""
+    if changes.weights is None or bool((changes.weights == 1).all()):
+        return changes.batch
+    return changes.batch.take(pa.array(np.repeat(np.arange(len(changes)), changes.weights)))
 
 
 class KeptRows:

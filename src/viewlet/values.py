@@ -182,6 +182,31 @@ def arrow_column(values: pa.ChunkedArray, column: Column, table: str) -> pa.Chun
         raise
 
 
+def validate(values: pa.ChunkedArray) -> None:
+    """Refuse Arrow data that is not what it says: offsets that lead elsewhere, text that is not UTF-8.
+
+    What Arrow looks at value by value is told at a glance where nothing can be wrong: of fixed width are only
+    the lengths of buffers, and a text of ASCII is UTF-8.
+    """
+    values.validate()
+    kind = values.type
+    if pa.types.is_primitive(kind) or (kind == pa.string() and all(map(_is_ascii, values.chunks))):
+        return
+    values.validate(full=True)
+
+
+def _is_ascii(texts: pa.StringArray) -> bool:
+    """Are the offsets in order, and is all that they point to ASCII? Lengths of buffers have been checked."""
+    _, offsets, data = texts.buffers()
+    if not len(texts) or data is None:
+        return False
+    at = np.frombuffer(offsets, np.int32, len(texts) + 1, 4 * texts.offset)
+    first, last = int(at[0]), int(at[-1])
+    if first < 0 or last > data.size or (at[1:] < at[:-1]).any():
+        return False
+    return first == last or bool(np.frombuffer(data, np.uint8, last - first, first).max() < 128)
+
+
 class _DoesNotFitError(Exception):
     """Some value of a column does not fit; the value-wise check finds it and names it."""
 

@@ -12,8 +12,9 @@ import pytest
 import viewlet
 from storage import damage
 from viewlet.errors import StorageError
+from viewlet.storage.container import PAGE_BYTES
 
-PAGE = 4096
+PAGE = PAGE_BYTES
 
 
 @pytest.fixture(scope="module")

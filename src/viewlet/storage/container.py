@@ -24,6 +24,9 @@ from viewlet.errors import StorageError
 
 APPLICATION = 0x56494557  # "VIEW"
 FORMAT = 1
+PAGE_BYTES = (
+    1 << 14
+)  # batches are long: pages of 4 KB take twice the time, longer ones slow short batches down
 BODY_LIMIT = 1 << 26  # SQLite refuses values over a billion bytes: a long body is several records
 YIELD_SECONDS = 0.001  # locks are not fair: who takes one again at once keeps all others waiting
 DELETING_SECONDS = 0.005  # a commit never waits long behind the removal of old records
@@ -128,6 +131,8 @@ class Container:
                 raise StorageError(
                     f"{self.path} has format {written}, this Viewlet reads up to {FORMAT}: upgrade Viewlet"
                 )
+        if self._is_empty():
+            run(f"PRAGMA page_size = {PAGE_BYTES}")
         run("PRAGMA journal_mode = WAL")
         run(f"PRAGMA synchronous = {SYNCHRONOUS[durability]}")
         found = [sql for (sql,) in run("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL ORDER BY rowid")]

@@ -25,6 +25,7 @@ from viewlet.sql.catalog import Catalog, Table
 from viewlet.values import arrow_column, arrow_schema, to_arrow
 
 ROWS_PER_BLOCK = 1 << 16
+COMPRESSED_BYTES = 1 << 14  # from here on LZ4 takes less time than writing and hashing what it saves
 WEIGHTS = "weight"
 
 Item = TypeVar("Item")
@@ -74,7 +75,7 @@ def encode_rows(rows: Iterable[tuple[Row, int]], columns: Schema) -> bytes:
 
 
 def _weighted(changes: ArrowChanges) -> pa.Table:
-    weights = np.ones(len(changes), np.int64) if changes.weights is None else changes.weights
+    weights = np.ones(len(changes), np.int8) if changes.weights is None else changes.weights
     return pa.Table.from_batches([changes.batch]).append_column(WEIGHTS, pa.array(weights))
 
 
@@ -84,7 +85,9 @@ def _stream(tables: Iterable[pa.Table]) -> bytes:
     writer: pa.RecordBatchStreamWriter | None = None
     for table in tables:
         if table.num_rows:
-            writer = writer or pa.ipc.new_stream(sink, table.schema)
+            compression = "lz4" if table.nbytes >= COMPRESSED_BYTES else None
+            options = pa.ipc.IpcWriteOptions(compression=compression, use_threads=False)
+            writer = writer or pa.ipc.new_stream(sink, table.schema, options=options)
             writer.write_table(table)
     if writer is not None:
         writer.close()
@@ -100,7 +103,7 @@ def decode_rows(stream: bytes | memoryview, table: Table) -> ArrowChanges:
         *values, weights = reader.read_all().columns
     pairs = zip(values, table.columns, strict=True)
     checked = [arrow_column(column, declared, table.name) for column, declared in pairs]
-    counts = weights.to_numpy()
+    counts = weights.cast(pa.int64()).to_numpy()
     return arrow_changes(table, checked, None if (counts == 1).all() else counts)
 
 
