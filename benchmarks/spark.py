@@ -1,12 +1,13 @@
 """Views on Spark against Spark SQL that evaluates the same query again, batch by batch, in one session.
 
-    python benchmarks/spark.py [--quick] [--scale 0.05] [--batch 10000] [--queries q01 q03 ...]
+    python benchmarks/spark.py [--quick] [--scale 0.1] [--batch 10000] [--queries q01 q03 ...] [--batches 20]
 
-The TPC-H tables arrive in turn, row by row of each in proportion, cut into batches. After every batch
-both sides give the query's rows on the driver: Viewlet applies the batch and reads the view; Spark SQL runs
-the query over everything so far, held as cached DataFrames (adding a batch to them is not timed). Times are
-milliseconds per batch over the second half of the stream. The floor is an empty job of one Python stage.
-Rows of both sides are compared at the end. Results go to ``benchmarks/results/spark``.
+The TPC-H tables arrive in turn, row by row of each in proportion, cut into batches; Viewlet takes them as
+streams. The first half of the stream is applied as one batch. Then, after every batch, both sides give the
+query's rows on the driver: Viewlet applies the batch and reads the view; Spark SQL runs the query over
+everything so far, held as cached DataFrames (adding a batch to them is not timed). Times are milliseconds per
+batch. The floor is an empty job of one Python stage, times the jobs that a batch took. Rows of both sides are
+compared at the end. Results go to ``benchmarks/results/spark``.
 """
 
 from __future__ import annotations
@@ -17,14 +18,13 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
+from itertools import islice
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 import viewlet
-from viewlet.backends.spark.distribute import distribute
-from viewlet.backends.spark.nodes import Local
-from viewlet.backends.spark.place import place
 from viewlet.workloads import queries, schema, tpch
 from viewlet.workloads.stream import Batch, Stream
 
@@ -37,7 +37,7 @@ class Measured:
     """Milliseconds per batch of one query."""
 
     query: str
-    stages: str
+    jobs: float
     viewlet: list[float]
     again: list[float]
     equal: bool
@@ -72,78 +72,77 @@ def floor(spark: Any, rounds: int = 10) -> float:
     return median(timed(job.collect)[0] for _ in range(rounds + 3))
 
 
-def maintained(spark: Any, name: str, batches: list[Batch]) -> tuple[list[float], list[tuple[Any, ...]], str]:
-    """Apply each batch and read the view."""
+def maintained(
+    spark: Any, name: str, first: Batch, batches: list[Batch]
+) -> tuple[list[float], list[tuple[Any, ...]], float]:
+    """Apply each batch and read the view; the times, the rows in the end, and the jobs per batch."""
     with viewlet.connect(spark) as db:
-        db.execute(schema("tpch"))
+        db.execute(schema("tpch").replace("CREATE TABLE", "CREATE STREAM"))
         db.execute(f"CREATE MATERIALIZED VIEW {name} AS {queries('tpch')[name]}")
+        db.apply(first)
+        rows = db.view(name).rows()
         times = []
+        before = jobs_so_far(spark)
+
+        def refreshed(batch: Batch) -> list[tuple[Any, ...]]:
+            db.apply(batch)
+            return db.view(name).rows()
+
         for batch in batches:
-            spent, rows = timed(lambda batch=batch: (db.apply(batch), db.view(name).rows())[1])
+            spent, rows = timed(partial(refreshed, batch))
             times.append(spent)
-        return times, rows, stages(db, name)
+        return times, rows, (jobs_so_far(spark) - before) / len(batches)
 
 
-def stages(db: viewlet.Database, name: str) -> str:
-    from viewlet.sql import compile_query
-    from viewlet.triggers.compile import compile_views
-
-    program = compile_views({name: compile_query(queries("tpch")[name], db.catalog)}, db.catalog)
-    spread = distribute(program, place(program), Local())
-    return ", ".join(f"{table} {trigger.stages}" for table, trigger in spread.batch.items())
+def jobs_so_far(spark: Any) -> int:
+    """How many jobs the session has started: a new one tells by its number."""
+    tracker = spark.sparkContext.statusTracker()
+    return max(tracker.getJobIdsForGroup(None), default=-1) + 1
 
 
-def reevaluated(spark: Any, name: str, batches: list[Batch]) -> tuple[list[float], list[tuple[Any, ...]]]:
+def reevaluated(
+    spark: Any, name: str, first: Batch, batches: list[Batch]
+) -> tuple[list[float], list[tuple[Any, ...]]]:
     """Run the query again over all rows so far."""
-    tables = dict.fromkeys(tpch.TABLES)
+    tables: dict[str, Any] = {}
     times = []
-    for batch in batches:
+    for batch in [first, *batches]:
         for table, rows in batch.items():
-            part = spark.createDataFrame(rows.drop_columns(["_weight"]))
-            whole = part if tables[table] is None else tables[table].union(part)
-            tables[table] = whole.coalesce(2).cache()
+            part = spark.createDataFrame(rows.drop_columns(["_weight"])).coalesce(2)
+            tables[table] = (tables[table].union(part).coalesce(2) if table in tables else part).cache()
             tables[table].count()
             tables[table].createOrReplaceTempView(table)
-        for table in (t for t, rows in tables.items() if rows is None):
-            db_schema = spark.createDataFrame(batches_schema(batches, table))
-            db_schema.createOrReplaceTempView(table)
-        spent, rows = timed(lambda: spark.sql(queries("tpch")[name]).collect())
+        spent, found = timed(lambda: spark.sql(queries("tpch")[name]).collect())
         times.append(spent)
     spark.catalog.clearCache()
-    return times, [tuple(row) for row in rows]
+    return times[1:], [tuple(row) for row in found]
 
 
-def batches_schema(batches: list[Batch], table: str) -> Any:
-    """No rows of a table that comes later."""
-    rows = next(batch[table] for batch in batches if table in batch)
-    return rows.drop_columns(["_weight"]).slice(0, 0)
-
-
-def measure(spark: Any, name: str, stream: Stream, size: int) -> Measured:
-    batches = list(stream.batches(size))
-    fresh, rows, counted = maintained(spark, name, batches)
-    again, expected = reevaluated(spark, name, batches)
-    half = len(batches) // 2
-    equal = sorted(map(str, rows)) == sorted(map(str, expected))
-    return Measured(name, counted, fresh[half:], again[half:], equal)
+def measure(spark: Any, name: str, stream: Stream, options: argparse.Namespace) -> Measured:
+    half = len(stream) // 2
+    first = stream.first(half).whole()
+    batches = list(islice(stream.after(half).batches(options.batch), options.batches))
+    fresh, rows, jobs = maintained(spark, name, first, batches)
+    again, expected = reevaluated(spark, name, first, batches)
+    return Measured(name, jobs, fresh, again, sorted(map(str, rows)) == sorted(map(str, expected)))
 
 
 def report(found: list[Measured], base: float, options: argparse.Namespace, rows: int) -> str:
     lines = [
         "# Views on Spark against re-evaluation",
         "",
-        f"TPC-H at scale {options.scale}, {rows:,} rows in batches of {options.batch:,}; "
-        f"empty job of one Python stage: {base:.0f} ms (median). Milliseconds per batch, median and worst of "
-        "the second half of the stream. PRELIMINARY: measured on two cores with other work running.",
+        f"TPC-H at scale {options.scale}, {rows:,} rows, batches of {options.batch:,} after half of them on "
+        f"local[2]; empty job of one Python stage: {base:.0f} ms (median). Milliseconds per batch, median "
+        f"and worst of {options.batches} batches. PRELIMINARY: two cores, much other work running.",
         "",
-        "| query | stages per table | viewlet | worst | again | worst | again / viewlet | same rows |",
-        "|---|---|---|---|---|---|---|---|",
+        "| query | jobs per batch | floor | viewlet | worst | again | worst | again / viewlet | same rows |",
+        "|---|---|---|---|---|---|---|---|---|",
     ]
     for m in found:
         fresh, again = median(m.viewlet), median(m.again)
         lines.append(
-            f"| {m.query} | {m.stages} | {fresh:.0f} | {max(m.viewlet):.0f} | {again:.0f} "
-            f"| {max(m.again):.0f} | {again / fresh:.2f} | {'yes' if m.equal else 'NO'} |"
+            f"| {m.query} | {m.jobs:.1f} | {m.jobs * base:.0f} | {fresh:.0f} | {max(m.viewlet):.0f} "
+            f"| {again:.0f} | {max(m.again):.0f} | {again / fresh:.2f} | {'yes' if m.equal else 'NO'} |"
         )
     return "\n".join(lines) + "\n"
 
@@ -151,18 +150,19 @@ def report(found: list[Measured], base: float, options: argparse.Namespace, rows
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="a tiny run that shows that everything works")
-    parser.add_argument("--scale", type=float, default=0.05)
+    parser.add_argument("--scale", type=float, default=0.1)
     parser.add_argument("--batch", type=int, default=10_000)
+    parser.add_argument("--batches", type=int, default=20, help="how many batches are measured")
     parser.add_argument("--queries", nargs="+", default=list(QUERIES))
     options = parser.parse_args()
     if options.quick:
-        options.scale, options.batch, options.queries = 0.01, 20_000, ["q03", "q06"]
+        options.scale, options.batches, options.queries = 0.01, 3, ["q03", "q06"]
     stream = tpch.round_robin(tpch.tables(options.scale))
     spark = session()
     base = floor(spark)
     found = []
     for name in options.queries:
-        found.append(measure(spark, name, stream, options.batch))
+        found.append(measure(spark, name, stream, options))
         print(report(found[-1:], base, options, len(stream)).splitlines()[-1], flush=True)
     text = report(found, base, options, len(stream))
     RESULTS.mkdir(parents=True, exist_ok=True)

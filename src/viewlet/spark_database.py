@@ -14,6 +14,7 @@ import pyarrow as pa
 from viewlet import adhoc
 from viewlet.backends import Backend
 from viewlet.backends.base import Granularity, Strategy
+from viewlet.backends.spark.catalyst import MARK, dataframe_to_sql
 from viewlet.backends.spark.engine import SparkEngine, on_spark
 from viewlet.changes import Data
 from viewlet.database import Database
@@ -68,6 +69,21 @@ class SparkDatabase(Database):
         return super().apply(
             {name: local(data) for name, data in batch.items()}, trigger=trigger, token=token
         )
+
+    def frame(self, name: str) -> Any:
+        """An empty DataFrame that stands for a table or view in :meth:`create_view`."""
+        with self._open():
+            table = self.catalog[name]
+        return self._spark.createDataFrame(to_arrow([], table.columns)).alias(f"{MARK}{table.name}")
+
+    def create_view(self, name: str, frame: Any) -> None:
+        """Create a materialized view from a DataFrame over :meth:`frame` of tables and views."""
+        self.execute(f"CREATE MATERIALIZED VIEW {name} AS {self.sql_of(frame)}")
+
+    def sql_of(self, frame: Any) -> str:
+        """The SQL text of a DataFrame over :meth:`frame` of tables and views, in the database's dialect."""
+        text = dataframe_to_sql(frame)
+        return text if self.dialect == "spark" else parse.parse_query(text, "spark").sql(self.dialect)
 
     def to_spark(self, name: str) -> Any:
         """The present rows of a table or view as a DataFrame."""

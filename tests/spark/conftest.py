@@ -9,6 +9,16 @@ from typing import Any
 
 import pytest
 
+from agree.agreement import QUICK
+
+
+@pytest.fixture(scope="session", autouse=True)
+def compiled_quickly() -> Iterator[None]:
+    """Nothing is timed here, and partitions get their flags from the driver."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("viewlet.backends.spark.native.DEFAULT_FLAGS", QUICK)
+        yield
+
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[Any]:

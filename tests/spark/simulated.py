@@ -9,12 +9,14 @@ from viewlet.backends.base import Change
 from viewlet.backends.reference.engine import ReferenceEngine
 from viewlet.backends.spark.coordinate import Coordinator, SimulatedCluster
 from viewlet.backends.spark.distribute import distribute
+from viewlet.backends.spark.native import site_code
 from viewlet.backends.spark.nodes import Dist, Local, Random
 from viewlet.backends.spark.place import place
+from viewlet.backends.spark.site import Changes
 from viewlet.plan.evaluate import consolidate
 
 
-def agree(seed: int) -> bool | None:
+def agree(seed: int, *, native: bool = False) -> bool | None:
     """Replay a random case through both, comparing every map after every batch.
 
     Columns to partition by, the number of partitions, where batches arrive and how they are cut are drawn.
@@ -31,7 +33,9 @@ def agree(seed: int) -> bool | None:
     columns = {t: rng.choice(catalog[t].column_names) for t in catalog if rng.random() < 0.8}
     placement = place(program, {}, columns)
     distributed = distribute(program, placement, rng.choice([Local(), Random()]))
-    coordinator = Coordinator(distributed, SimulatedCluster(distributed, rng.choice([1, 2, 3])))
+    driver, partition = (site_code(distributed, mode, native) for mode in ("local", "distributed"))
+    cluster = SimulatedCluster(partition, rng.choice([1, 2, 3]))
+    coordinator = Coordinator(driver, partition, cluster)
     coordinator.load({name: dict(reference.contents(name)) for name in program.maps})
     changes = list(steps(case, catalog))
     while changes:
@@ -42,8 +46,13 @@ def agree(seed: int) -> bool | None:
             by_table.setdefault(table, []).append(change)
         for table, own in by_table.items():
             reference.apply(table, own, "batch", frozenset())
-            coordinator.apply(table, consolidate((change.row, change.weight) for change in own))
+        coordinator.apply([(table, _changes(own)) for table, own in by_table.items()])
         held = coordinator.contents(list(program.maps))
         for name in program.maps:
             assert held[name] == dict(reference.contents(name)), f"seed {seed}, map {name}, {columns}"
     return any(isinstance(where, Dist) for where in placement.values())
+
+
+def _changes(changes: list[Change]) -> Changes:
+    bag = consolidate((change.row, change.weight) for change in changes)
+    return Changes(list(bag), list(bag.values()))

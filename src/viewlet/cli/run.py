@@ -1,26 +1,101 @@
 """run a pipeline: sources, views and sinks on Spark.
 
-Not available in this version: pipelines need the Spark backend. Views in this process are what
-``viewlet shell`` and the Python package offer today.
+The file defines tables, flows, views and sinks with the decorators of viewlet.pipelines. Without --every all
+that the sources have now is taken, and the command ends; with it, streams go on until they are interrupted.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
+import os
+import sys
+from dataclasses import asdict
+from typing import Any
 
-from viewlet.cli.outcome import UnavailableError
+from viewlet.cli.outcome import DONE, UnavailableError
 
 NAME = "run"
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    parser.add_argument("pipeline", metavar="PIPELINE", help="the file that describes the pipeline")
+    parser.add_argument("pipeline", metavar="PIPELINE", help="the Python file that defines the pipeline")
+    parser.add_argument("--master", default="local[*]", help="where Spark runs (default: %(default)s)")
+    parser.add_argument("--conf", action="append", default=[], metavar="KEY=VALUE", help="a setting of Spark")
+    parser.add_argument("--database", metavar="FILE", help="a durable database; without, views live on Spark")
+    parser.add_argument("--checkpoint", metavar="DIR", help="where streams keep their place, with --database")
+    parser.add_argument(
+        "--every", metavar="TIME", help='go on for ever, asking streams so often ("1 second")'
+    )
+    parser.add_argument("--json", action="store_true", help="print the summary as JSON")
 
 
 def run(options: argparse.Namespace) -> int:
-    """Say what is missing."""
-    raise UnavailableError(
-        f"cannot run {options.pipeline!r}: pipelines need the Spark backend, which this version "
-        "does not have; use viewlet.connect() in a Python program, or viewlet shell."
-    )
+    """Run the pipeline and print what it did."""
+    try:
+        import pyspark  # noqa: F401
+    except ImportError:
+        raise UnavailableError("pipelines need Spark: install viewlet[spark]") from None
+    from viewlet.pipelines import Progress, load
+    from viewlet.pipelines import run as run_pipeline
+
+    pipeline = load(options.pipeline)
+    spark = session(options.master, options.conf)
+    latest = Progress()
+
+    def tell(progress: Progress) -> None:
+        nonlocal latest
+        latest = progress
+        if sys.stderr.isatty():
+            batches, rows = sum(progress.batches.values()), sum(progress.rows.values())
+            print(f"\r{pipeline.name}: {batches} batches, {rows:,} rows", end="", file=sys.stderr, flush=True)
+
+    try:
+        run_pipeline(
+            pipeline,
+            spark,
+            options.database,
+            checkpoint=options.checkpoint,
+            every=options.every,
+            told=tell,
+        )
+    finally:
+        if sys.stderr.isatty():
+            print(file=sys.stderr)
+        print(summary(latest, options.json))
+        spark.stop()
+    return DONE
+
+
+def session(master: str, settings: list[str]) -> Any:
+    """A Spark session whose Python workers are this Python."""
+    from pyspark.sql import SparkSession
+
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    builder = SparkSession.builder.master(master).appName("viewlet").config("spark.ui.enabled", "false")
+    builder = builder.config("spark.ui.showConsoleProgress", "false")
+    for setting in settings:
+        key, equals, value = setting.partition("=")
+        if not equals:
+            raise UnavailableError(f"--conf {setting}: write KEY=VALUE")
+        builder = builder.config(key, value)
+    spark = builder.getOrCreate()
+    spark.sparkContext.setLogLevel("ERROR")
+    return spark
+
+
+def summary(progress: Any, as_json: bool) -> str:
+    """What each flow has brought.
+
+    >>> from viewlet.pipelines import Progress
+    >>> print(summary(Progress({"orders": 2}, {"orders": 30}, {"orders": 1}), as_json=False))
+    orders: 30 rows in 2 batches, 1 in quarantine
+    """
+    if as_json:
+        return json.dumps(asdict(progress))
+    lines = []
+    for flow, batches in progress.batches.items():
+        taken, refused = progress.rows[flow], progress.quarantined[flow]
+        lines.append(f"{flow}: {taken:,} rows in {batches} batches, {refused} in quarantine")
+    return "\n".join(lines) or "no batch came"

@@ -49,18 +49,7 @@ def generate(scale: float) -> Path:
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
         made = Path(scratch) / "data"
-        command = [
-            _generator(),
-            "parquet",
-            "--scale-factor",
-            f"{scale:g}",
-            "--output-dir",
-            str(made),
-            "--quiet",
-        ]
-        run = subprocess.run(command, capture_output=True, text=True, check=False)
-        if run.returncode:
-            raise WorkloadError(f"tpchgen-cli failed at scale factor {scale:g}: {run.stderr.strip()}")
+        write_parquet(made, scale)
         try:
             made.rename(folder)
         except OSError:
@@ -68,6 +57,14 @@ def generate(scale: float) -> Path:
             if not folder.is_dir():
                 raise
     return folder
+
+
+def write_parquet(folder: Path, scale: float, *options: str) -> None:
+    """Run the generator; ``options`` choose tables and parts."""
+    chosen = ("--scale-factor", f"{scale:g}", "--output-dir", str(folder), "--quiet", *options)
+    run = subprocess.run([_generator(), "parquet", *chosen], capture_output=True, text=True, check=False)
+    if run.returncode:
+        raise WorkloadError(f"tpchgen-cli failed at scale factor {scale:g}: {run.stderr.strip()}")
 
 
 def cache_directory() -> Path:

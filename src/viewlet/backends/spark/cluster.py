@@ -14,16 +14,15 @@ import pickle
 import shutil
 import tempfile
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from viewlet.backends.spark.nodes import DistProgram
+from viewlet.backends.spark.native import SiteCode
 from viewlet.backends.spark.partition import (
-    Abort,
+    NOTHING_GIVEN,
     Answer,
     Behind,
-    Done,
     Load,
     Operation,
     Read,
@@ -33,7 +32,7 @@ from viewlet.backends.spark.partition import (
     forget,
     perform,
 )
-from viewlet.backends.spark.site import Entries, Relations, Step
+from viewlet.backends.spark.site import Given, Piece, Pieces, Step
 from viewlet.errors import BackendError
 
 Task: TypeAlias = Callable[[int, Iterator[int]], Iterator[tuple[int, Answer]]]
@@ -45,50 +44,59 @@ CHECKPOINT_BYTES = 16 << 20
 class SparkCluster:
     """See :class:`viewlet.backends.spark.coordinate.Cluster`."""
 
-    def __init__(self, spark: Any, program: DistProgram, partitions: int) -> None:
+    def __init__(self, spark: Any, code: SiteCode, partitions: int) -> None:
         self.partitions = partitions
         self._context = spark.sparkContext
         self._name = uuid.uuid4().hex
-        self._program = self._context.broadcast(pickle.dumps(program, pickle.HIGHEST_PROTOCOL))
+        self._code = self._context.broadcast(pickle.dumps(code, pickle.HIGHEST_PROTOCOL))
         self._anchor = self._context.parallelize(range(partitions), partitions).persist()
         self._sequence = 0
         self._checkpoints = Path(tempfile.mkdtemp(prefix="viewlet-checkpoint-"))
         self._base = 0
         self._since: list[list[bytes]] = []
+        self._before = 0
         self._bytes = 0
         self._limit = CHECKPOINT_BYTES
         self._batch: int | None = None
         self._used = False
 
-    def run(self, steps: Sequence[Step]) -> list[Relations]:
-        """Run one step in every partition; raises what a partition raises."""
-        if steps[0].batch != self._batch:
-            self._batch = steps[0].batch
+    def run(self, steps: Sequence[Sequence[Step]], wanted: Sequence[str]) -> list[Given]:
+        """Run steps in every partition, then read the wanted maps; raises what a partition raises."""
+        if steps[0][0].batch != self._batch:
+            self._batch = steps[0][0].batch
             if self._bytes > self._limit:
                 self.checkpoint()
-        answers = self._log([Run(step) for step in steps])
+            self._before = len(self._since)
+        answers = self._log([Run(own, self.partitions, wanted) for own in steps])
         for answer in answers:
             if isinstance(answer, Refused):
                 raise answer.reason
-        return [answer.relations for answer in answers if isinstance(answer, Done)]
+        return [answer for answer in answers if isinstance(answer, Given)]
 
-    def abort(self, batch: int) -> None:
-        """Take back, in every partition, what a batch has written there."""
-        self._log([Abort(batch)] * self.partitions)
+    def abort(self) -> None:
+        """Take back the last batch: every partition is made again without it.
 
-    def load(self, contents: Sequence[Mapping[str, Entries]]) -> None:
+        The operation numbers go on, so that a task of the batch which comes late finds nothing to do.
+        """
+        del self._since[self._before :]
+        self._sequence += 1
+        self._base = self._sequence - len(self._since)
+        self._everywhere([self._restoration(p) for p in range(self.partitions)])
+
+    def load(self, contents: Sequence[Pieces]) -> None:
         """Keep entries as the first checkpoint: a partition is restored from it when it is first used."""
         self._keep([Load(own) for own in contents])
 
-    def contents(self, maps: Sequence[str]) -> list[dict[str, Entries]]:
+    def contents(self, maps: Sequence[str]) -> list[dict[str, Piece]]:
         """The entries of some maps, partition by partition."""
         answers = self._settled([Read(tuple(maps))] * self.partitions)
-        return [answer.relations for answer in answers if isinstance(answer, Done)]
+        return [answer.held for answer in answers if isinstance(answer, Given)]
 
     def checkpoint(self) -> None:
         """Copy the state of every partition to the driver's disk, and forget the operations before."""
         answers = self._settled([Read(None)] * self.partitions)
-        self._keep([Load(answer.relations) for answer in answers if isinstance(answer, Done)])
+        held = [answer.held for answer in answers if isinstance(answer, Given)]
+        self._keep([Load({name: [piece] for name, piece in own.items()}) for own in held])
 
     def close(self) -> None:
         """Give up the state, on the executors too unless they are gone already."""
@@ -96,7 +104,7 @@ class SparkCluster:
             if self._used:
                 self._anchor.mapPartitionsWithIndex(_forgetting(self._name)).count()
             self._anchor.unpersist()
-            self._program.unpersist()
+            self._code.unpersist()
         shutil.rmtree(self._checkpoints, ignore_errors=True)
 
     def _keep(self, loads: Sequence[Load]) -> None:
@@ -134,7 +142,7 @@ class SparkCluster:
 
     def task(self, operations: Sequence[Operation | None]) -> Task:
         """What the job of some operations does in each partition."""
-        return _task(self._name, self._program, self._sequence, operations)
+        return _task(self._name, self._code, self._sequence, operations)
 
     def _everywhere(self, operations: Sequence[Operation | None]) -> list[Answer]:
         """One job; run again if it fails, since worker processes and executors may die at any time."""
@@ -153,7 +161,7 @@ class SparkCluster:
         raise AssertionError("the last attempt returns or raises")
 
 
-def _task(name: str, program: Any, sequence: int, operations: Sequence[Operation | None]) -> Task:
+def _task(name: str, code: Any, sequence: int, operations: Sequence[Operation | None]) -> Task:
     blobs = [pickle.dumps(operation, pickle.HIGHEST_PROTOCOL) for operation in operations]
 
     def task(partition: int, rows: Iterator[int]) -> Iterator[tuple[int, Answer]]:
@@ -161,9 +169,9 @@ def _task(name: str, program: Any, sequence: int, operations: Sequence[Operation
             pass
         operation = pickle.loads(blobs[partition])
         if operation is None:
-            return iter([(partition, Done({}))])
+            return iter([(partition, NOTHING_GIVEN)])
         path = state_directory(name) / f"{partition}.log"
-        return iter([(partition, perform(path, _program(name, program), sequence, operation))])
+        return iter([(partition, perform(path, _code(name, code), sequence, operation))])
 
     return task
 
@@ -178,14 +186,14 @@ def _forgetting(name: str) -> Callable[[int, Iterator[int]], Iterator[int]]:
     return task
 
 
-_PROGRAMS: dict[str, DistProgram] = {}
+_CODES: dict[str, SiteCode] = {}
 
 
-def _program(name: str, broadcast: Any) -> DistProgram:
+def _code(name: str, broadcast: Any) -> SiteCode:
     """The program in this process's memory: unpickled once."""
-    if name not in _PROGRAMS:
-        _PROGRAMS[name] = pickle.loads(broadcast.value)
-    return _PROGRAMS[name]
+    if name not in _CODES:
+        _CODES[name] = pickle.loads(broadcast.value)
+    return _CODES[name]
 
 
 def state_directory(name: str) -> Path:

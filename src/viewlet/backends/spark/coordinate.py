@@ -1,37 +1,62 @@
 """The driver's part: blocks in order, its own statements, and the exchange of relations between sites.
 
-Every exchange passes through the driver: what partitions hand over with one step, it sums up, splits by the
-partitioning, and hands out with the next. A batch that fails anywhere is taken back everywhere.
+Every exchange passes through the driver, as pieces that it does not look into: a sender cuts a relation by
+the partitioning, the driver hands each piece on with the next step, and the receiver adds them up.
+
+A batch may change several tables, whose triggers run one after the other. The last block that one of them
+runs in the partitions and the first of the next go there in one job, unless the driver has work in between:
+
+    customer 1 | customer 2, orders 1 | orders 2, lineitem 1, read
+
+The last job also reads the maps of views that were read after the batch before. A batch that fails anywhere
+is taken back everywhere.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Protocol
-from zlib import crc32
+from collections.abc import Generator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from operator import methodcaller
+from typing import Protocol, TypeAlias
 
 from viewlet.backends.base import Row
-from viewlet.backends.spark.nodes import Compute, Dist, DistProgram, Random, Replicated, Transfer
-from viewlet.backends.spark.site import Entries, Relations, Site, Step
-from viewlet.calculus.events import WEIGHT, TupleEvent
-from viewlet.core.types import Value
+from viewlet.backends.spark.exchange import Entries, partition_of
+from viewlet.backends.spark.fuse import reads
+from viewlet.backends.spark.native import SiteCode
+from viewlet.backends.spark.nodes import Block, Dist, DistTrigger, Random, Replicated, Transfer, segments
+from viewlet.backends.spark.replay import Replayed
+from viewlet.backends.spark.site import (
+    NO_CHANGES,
+    Changes,
+    Given,
+    Piece,
+    Pieces,
+    Sent,
+    Step,
+    run_steps,
+    view_maps,
+)
+
+SMALL_MAP = 20_000
+"""A map with more entries is not read before somebody asks for it."""
 
 
 class Cluster(Protocol):
-    """Partitions somewhere; each holds a :class:`~viewlet.backends.spark.site.PartitionEngine`."""
+    """Partitions somewhere, each a :class:`~viewlet.backends.spark.site.Site`."""
 
     partitions: int
 
-    def run(self, steps: Sequence[Step]) -> list[Relations]:
-        """Run one step in every partition; raises what a partition raises."""
+    def run(self, steps: Sequence[Sequence[Step]], wanted: Sequence[str]) -> list[Given]:
+        """Run steps in every partition, then read the wanted maps; raises what a partition raises."""
 
-    def abort(self, batch: int) -> None:
-        """Take back, in every partition, what a batch has written there."""
+    def abort(self) -> None:
+        """Take back, in every partition, what the last batch has written there."""
 
-    def load(self, contents: Sequence[Mapping[str, Entries]]) -> None:
+    def load(self, contents: Sequence[Pieces]) -> None:
         """Give every partition its entries."""
 
-    def contents(self, maps: Sequence[str]) -> list[dict[str, Entries]]:
+    def contents(self, maps: Sequence[str]) -> list[dict[str, Piece]]:
         """The entries of some maps, partition by partition."""
 
     def close(self) -> None:
@@ -41,183 +66,267 @@ class Cluster(Protocol):
 class SimulatedCluster:
     """Partitions in this process: what a cluster does, without one."""
 
-    def __init__(self, program: DistProgram, partitions: int) -> None:
+    def __init__(self, code: SiteCode, partitions: int) -> None:
         self.partitions = partitions
-        self._sites = [Site(program, "distributed") for _ in range(partitions)]
+        self._code = code
+        self._sites: list[Replayed] = [Replayed(code.open) for _ in range(partitions)]
+        self._batch = -1
 
-    def run(self, steps: Sequence[Step]) -> list[Relations]:
-        """Run one step in every partition."""
-        return [site.run(step) for site, step in zip(self._sites, steps, strict=True)]
+    def run(self, steps: Sequence[Sequence[Step]], wanted: Sequence[str]) -> list[Given]:
+        """Run steps in every partition."""
+        if steps[0][0].batch != self._batch:
+            self._batch = steps[0][0].batch
+            for site in self._sites:
+                site.keep()
+        todo = partial(run_steps, program=self._code.program, partitions=self.partitions, wanted=wanted)
+        return [site.do(partial(todo, steps=own)) for site, own in zip(self._sites, steps, strict=True)]
 
-    def abort(self, batch: int) -> None:
-        """Take back what a batch has written."""
+    def abort(self) -> None:
+        """Take back what the last batch has written."""
         for site in self._sites:
-            site.abort(batch)
+            site.undo()
 
-    def load(self, contents: Sequence[Mapping[str, Entries]]) -> None:
+    def load(self, contents: Sequence[Pieces]) -> None:
         """Give every partition its entries."""
         for site, own in zip(self._sites, contents, strict=True):
             site.load(own)
 
-    def contents(self, maps: Sequence[str]) -> list[dict[str, Entries]]:
+    def contents(self, maps: Sequence[str]) -> list[dict[str, Piece]]:
         """The entries of some maps, partition by partition."""
-        return [{name: dict(site.maps[name].entries) for name in maps} for site in self._sites]
+        return [site.site.contents(maps) for site in self._sites]
 
     def close(self) -> None:
         """Give up the state."""
         self._sites = []
 
 
+Handed: TypeAlias = dict[tuple[str, int | None], list[list[Piece]]]
+# A trigger on its way: yields the steps of a block of the partitions, gets what they hand over.
+Running: TypeAlias = Generator[list[Step], list[Sent], None]
+
+
 class Coordinator:
     """Runs a distributed program on a cluster, with the driver's own site."""
 
-    def __init__(self, program: DistProgram, cluster: Cluster) -> None:
-        self._program, self._cluster = program, cluster
-        self._driver = Site(program, "local")
+    def __init__(self, driver: SiteCode, partition: SiteCode, cluster: Cluster) -> None:
+        self._program = driver.program
+        self._code, self._partition, self._cluster = driver, partition, cluster
+        self._driver = Replayed(driver.open)
         self._batch = 0
+        self._copies: dict[str, list[Piece]] = {}
+        self._read: set[str] = set()
 
     def load(self, contents: Mapping[str, Entries]) -> None:
         """Hold exactly these entries, each where its map belongs."""
-        parts: list[dict[str, Entries]] = [{} for _ in range(self._cluster.partitions)]
+        size = self._cluster.partitions
+        parts: list[dict[str, list[Piece]]] = [{} for _ in range(size)]
+        here: dict[str, list[Piece]] = {}
         for name, entries in contents.items():
             match self._program.placement[name]:
                 case Dist(position):
-                    for part, own in zip(parts, self._split(entries, position), strict=True):
-                        part[name] = own
+                    cut: list[Entries] = [{} for _ in range(size)]
+                    for key, number in entries.items():
+                        cut[partition_of(key[position], size)][key] = number
+                    for part, own in zip(parts, cut, strict=True):
+                        part[name] = [self._partition.piece(name, own)]
                 case Replicated():
+                    here[name] = [self._code.piece(name, entries)]
                     for part in parts:
-                        part[name] = dict(entries)
+                        part[name] = [self._partition.piece(name, entries)]
                 case _:
-                    pass
-        self._driver.load(contents)
+                    here[name] = [self._code.piece(name, entries)]
+        self._driver.load(here)
         self._cluster.load(parts)
 
-    def apply(self, table: str, changes: Mapping[Row, int]) -> None:
-        """Run a batch through the table's trigger, all of it or nothing.
+    def apply(self, batch: Sequence[tuple[str, Changes]]) -> None:
+        """Run changes of tables through their triggers in order, all of it or nothing.
 
         A table without a trigger for batches takes its rows one by one.
         """
-        if table in self._program.batch:
-            self._atomic(table, False, changes, {})
-        elif table in self._program.tuple:
-            names = [var.name for var in TupleEvent(self._program.tables[table]).parameters]
-            done: list[tuple[Row, int]] = []
-            for row, weight in changes.items():
-                try:
-                    self._atomic(table, True, {}, _given(names, row, weight))
-                except BaseException:
-                    for old, undone in reversed(done):
-                        self._atomic(table, True, {}, _given(names, old, -undone))
-                    raise
-                done.append((row, weight))
-
-    def _atomic(
-        self, table: str, by_row: bool, changes: Mapping[Row, int], given: Mapping[str, Value]
-    ) -> None:
-        self._batch += 1
+        todo = [part for table, changes in batch for part in self._parts(table, changes)]
+        if not todo:
+            return
+        reached = self._batch
         try:
-            self._blocks(table, by_row, changes, given)
+            self._jobs(todo)
         except BaseException:
-            self._driver.abort(self._batch)
-            self._cluster.abort(self._batch)
+            self._driver.undo()
+            if self._batch > reached:
+                self._cluster.abort()
             raise
+        self._driver.keep()
 
-    def _blocks(
-        self, table: str, by_row: bool, changes: Mapping[Row, int], given: Mapping[str, Value]
-    ) -> None:
-        trigger = (self._program.tuple if by_row else self._program.batch)[table]
+    def _parts(self, table: str, changes: Changes) -> list[tuple[str, Changes]]:
+        if table in self._program.batch:
+            return [(table, changes)]
+        if table not in self._program.tuple:
+            return []
+        assert isinstance(changes.rows, Sequence)
+        assert isinstance(changes.weights, Sequence)
+        return [
+            (table, Changes([row], [weight]))
+            for row, weight in zip(changes.rows, changes.weights, strict=True)
+        ]
+
+    # Jobs
+
+    def _jobs(self, todo: Sequence[tuple[str, Changes]]) -> None:
+        """Run triggers in order, steps of several in one job where they may be."""
+        waiting = list(todo)
+        open_: list[tuple[DistTrigger, Running, list[Step], int]] = []
+        batch = self._batch + 1
+        while waiting or open_:
+            while waiting and self._may_join(waiting[0][0], open_):
+                table, changes = waiting.pop(0)
+                running = self._trigger(batch, table, changes)
+                steps = next(running, None)
+                if steps is not None:
+                    open_.append((self._program.trigger(table), running, steps, 1))
+            if open_:
+                open_ = self._job(batch, open_, last=not waiting)
+
+    def _may_join(self, table: str, open_: Sequence[tuple[DistTrigger, Running, list[Step], int]]) -> bool:
+        """May a trigger begin while others wait for the partitions?
+
+        If these are at their last block there, and what the driver does after that has nothing to do with
+        what it does for the trigger before its first.
+        """
+        maps = frozenset(self._program.maps)
+        head = _Footprint.of(_before(self._program.trigger(table)), maps)
+        return all(
+            trigger.table != table
+            and stage == trigger.stages
+            and head.is_apart(_Footprint.of(_after(trigger), maps))
+            for trigger, _, _, stage in open_
+        )
+
+    def _job(
+        self, batch: int, open_: Sequence[tuple[DistTrigger, Running, list[Step], int]], last: bool
+    ) -> list[tuple[DistTrigger, Running, list[Step], int]]:
+        """Run the waiting steps, and every trigger on to its next."""
+        final = last and all(stage == trigger.stages for trigger, _, _, stage in open_)
+        wanted = sorted(self._read) if final else []
+        self._batch, self._copies = batch, {}
         size = self._cluster.partitions
-        inbox: list[Relations] = [{} for _ in range(size)]
-        handed: dict[str, list[Entries]] = {}
-        begin = Step(self._batch, table, by_row, -1, {}, changes, given)
-        self._driver.begin(begin)
-        first = True
-        shares = self._shares(changes)
+        answers = self._cluster.run([[steps[p] for _, _, steps, _ in open_] for p in range(size)], wanted)
+        left: list[tuple[DistTrigger, Running, list[Step], int]] = []
+        for i, (trigger, running, _, stage) in enumerate(open_):
+            try:
+                steps = running.send([answer.sent[i] for answer in answers])
+            except StopIteration:
+                continue
+            left.append((trigger, running, steps, stage + 1))
+        if wanted:
+            self._copies = {name: [answer.held[name] for answer in answers] for name in wanted}
+            self._read = set()
+        return left
+
+    def _trigger(self, batch: int, table: str, changes: Changes) -> Running:
+        """The blocks of a trigger: the driver's are run, those of the partitions are asked for."""
+        trigger = self._program.trigger(table)
+        size = self._cluster.partitions
+        inbox: list[dict[str, list[Piece]]] = [{} for _ in range(size)]
+        handed: Handed = {}
+        self._driver.do(methodcaller("begin", table, changes), len(changes))
+        shares: list[Changes | None] = [*self._shares(table, changes)]
         for index, block in enumerate(trigger.blocks):
             if block.mode == "distributed":
-                steps = [
-                    Step(self._batch, table, by_row, index, inbox[p], shares[p] if first else {}, given)
-                    for p in range(size)
-                ]
-                for p, sent in enumerate(self._cluster.run(steps)):
-                    for name, entries in sent.items():
-                        handed.setdefault(name, [{} for _ in range(size)])[p] = entries
-                inbox, first = [{} for _ in range(size)], False
+                sent = yield [Step(batch, table, index, inbox[p], shares[p]) for p in range(size)]
+                shares = [None] * size
+                handed |= {what: [own[what] for own in sent] for what in trigger.sent(index)}
+                inbox = [{} for _ in range(size)]
                 continue
-            for statement in block.statements:
-                if isinstance(statement, Compute):
-                    self._driver.compute(begin, statement)
+            for number, segment in enumerate(segments(block, self._program.maps)):
+                if isinstance(segment, Transfer):
+                    self._transfer(table, segment, handed, inbox)
                 else:
-                    self._transfer(begin, statement, handed, inbox)
+                    self._driver.do(methodcaller("compute", table, index, number))
 
     def _transfer(
-        self, step: Step, transfer: Transfer, handed: Mapping[str, list[Entries]], inbox: list[Relations]
+        self, table: str, transfer: Transfer, handed: Handed, inbox: list[dict[str, list[Piece]]]
     ) -> None:
+        position, target = transfer.position, transfer.target
         if transfer.origin == "distributed":
-            whole = _sum(handed[transfer.source])
+            senders = handed[transfer.source, position]
         else:
-            whole = dict(self._driver.relation(step.table, step.by_row, transfer.source))
-        match transfer.movement:
-            case "Gather":
-                self._driver.receive(step.table, step.by_row, transfer.target, whole)
-            case "Broadcast":
-                for box in inbox:
-                    box[transfer.target] = whole
-            case "Repart" | "Scatter":
-                assert transfer.position is not None
-                for box, own in zip(inbox, self._split(whole, transfer.position), strict=True):
-                    box[transfer.target] = own
+            senders = [self._driver.site.send(table, transfer.source, position, len(inbox))]
+        if transfer.movement == "Gather":
+            pieces = [sent[0] for sent in senders if len(sent[0])]
+            self._driver.do(methodcaller("receive", table, target, pieces), sum(map(len, pieces)))
+            return
+        for number, box in enumerate(inbox):
+            at = 0 if transfer.movement == "Broadcast" else number
+            box[target] = [sent[at] for sent in senders if len(sent[at])]
 
-    def _shares(self, changes: Mapping[Row, int]) -> list[dict[Row, int]]:
-        """A batch dealt out row by row, for programs whose changes arrive in the partitions."""
-        shares: list[dict[Row, int]] = [{} for _ in range(self._cluster.partitions)]
-        if isinstance(self._program.changes_at, Random):
-            for i, (row, weight) in enumerate(changes.items()):
-                shares[i % len(shares)][row] = weight
-        return shares
+    def _shares(self, table: str, changes: Changes) -> list[Changes]:
+        """What partitions get of a batch: a single row whole; rows dealt out, if that is how they arrive."""
+        size = self._cluster.partitions
+        if table in self._program.tuple:
+            return [changes] * size
+        if not isinstance(self._program.changes_at, Random):
+            return [NO_CHANGES] * size
+        assert isinstance(changes.rows, Sequence)
+        assert isinstance(changes.weights, Sequence)
+        return [Changes(changes.rows[p::size], changes.weights[p::size]) for p in range(size)]
 
-    def _split(self, entries: Entries, position: int) -> list[Entries]:
-        parts: list[Entries] = [{} for _ in range(self._cluster.partitions)]
-        for key, number in entries.items():
-            parts[partition_of(key[position], len(parts))][key] = number
-        return parts
+    # Reading
+
+    def rows(self, view: str) -> list[tuple[Row, int]]:
+        """The rows of a view: maps that are elsewhere are gathered, unless they came with the last batch."""
+        away = [n for n in view_maps(self._program.views[view]) if self._is_away(n)]
+        missing = [name for name in away if name not in self._copies]
+        if missing:
+            parts = self._cluster.contents(missing)
+            self._copies |= {name: [part[name] for part in parts] for name in missing}
+        copies = {name: self._copies[name] for name in away}
+        self._read |= {name for name, pieces in copies.items() if sum(map(len, pieces)) <= SMALL_MAP}
+        return self._driver.site.rows(view, copies)
 
     def contents(self, names: Sequence[str]) -> dict[str, Entries]:
         """The whole contents of some maps, wherever they are."""
-        away = [name for name in names if isinstance(self._program.placement[name], Dist)]
-        found: dict[str, Entries] = {n: dict(self._driver.maps[n].entries) for n in names if n not in away}
-        if away:
-            for part in self._cluster.contents(away):
-                for name, entries in part.items():
-                    found.setdefault(name, {}).update(entries)
+        away = [name for name in names if self._is_away(name)]
+        here = self._driver.site.contents([name for name in names if name not in away])
+        found = {name: self._code.entries(name, piece) for name, piece in here.items()}
+        for part in self._cluster.contents(away) if away else ():
+            for name, piece in part.items():
+                found.setdefault(name, {}).update(self._partition.entries(name, piece))
         return found
+
+    def _is_away(self, name: str) -> bool:
+        return isinstance(self._program.placement[name], Dist)
 
     def close(self) -> None:
         """Give up the state, here and in the partitions."""
         self._cluster.close()
 
 
-def _sum(parts: Iterable[Entries]) -> Entries:
-    whole: Entries = {}
-    for part in parts:
-        for key, number in part.items():
-            whole[key] = whole.get(key, 0) + number
-    return {key: number for key, number in whole.items() if number}
+@dataclass(frozen=True, slots=True)
+class _Footprint:
+    """What the driver reads and writes in some blocks."""
+
+    read: frozenset[str]
+    written: frozenset[str]
+
+    @classmethod
+    def of(cls, blocks: Sequence[Block], maps: frozenset[str]) -> _Footprint:
+        """The maps among it: relations belong to one trigger."""
+        statements = [statement for block in blocks for statement in block.statements]
+        read = frozenset(name for statement in statements for name in reads(statement))
+        return cls(read & maps, maps.intersection(statement.target for statement in statements))
+
+    def is_apart(self, other: _Footprint) -> bool:
+        """Does neither write what the other reads or writes?"""
+        mine, theirs = self.read | self.written, other.read | other.written
+        return not (self.written & theirs or other.written & mine)
 
 
-def _given(names: Sequence[str], row: Row, weight: int) -> dict[str, Value]:
-    return dict(zip(names, row, strict=True)) | {WEIGHT.name: weight}
+def _before(trigger: DistTrigger) -> tuple[Block, ...]:
+    """The driver's blocks before the partitions are first needed; all, if they never are."""
+    modes = [block.mode for block in trigger.blocks]
+    return trigger.blocks[: modes.index("distributed")] if "distributed" in modes else trigger.blocks
 
 
-def partition_of(value: Value, partitions: int) -> int:
-    """The partition of a value: equal values of any type go together, in every process alike.
-
-    >>> partition_of(7, 4) == partition_of(7.0, 4), partition_of("x", 4), partition_of(None, 4)
-    (True, 3, 0)
-    """
-    if value is None:
-        return 0
-    if isinstance(value, str):
-        return crc32(value.encode("utf-8", "surrogatepass")) % partitions
-    mixed = (hash(value) * 0x9E3779B97F4A7C15) >> 17
-    return mixed % partitions
+def _after(trigger: DistTrigger) -> tuple[Block, ...]:
+    """The driver's blocks after the partitions were last needed."""
+    modes = [block.mode for block in trigger.blocks]
+    return trigger.blocks[len(modes) - modes[::-1].index("distributed") :]

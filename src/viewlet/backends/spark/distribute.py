@@ -59,7 +59,7 @@ def distribute(
     return DistProgram(
         changes_at=changes_at,
         tables=program.tables,
-        widths={name: len(definition.keys) for name, definition in program.maps.items()},
+        maps=program.maps,
         placement=placement,
         batch={
             t: distribute_trigger(program, trigger, router) for t, trigger in program.batch_triggers.items()

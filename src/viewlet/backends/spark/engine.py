@@ -6,42 +6,45 @@ later makes a new program, and the maps that stay move to it through the driver.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
-from viewlet.backends.base import Bag, Change, Granularity, MapStats, Row, Strategy
+from viewlet.backends.base import ArrowChanges, Bag, Change, Granularity, MapStats, Strategy
 from viewlet.backends.reference.engine import difference
-from viewlet.backends.reference.maps import ReferenceMap
 from viewlet.backends.spark.choose import choose_placement
 from viewlet.backends.spark.cluster import SparkCluster
 from viewlet.backends.spark.coordinate import Cluster, Coordinator
 from viewlet.backends.spark.distribute import distribute
-from viewlet.backends.spark.nodes import DistProgram, Local, relations
-from viewlet.backends.spark.site import Entries
+from viewlet.backends.spark.exchange import Entries
+from viewlet.backends.spark.native import SiteCode, site_code
+from viewlet.backends.spark.nodes import DistProgram, Local
+from viewlet.backends.spark.site import Changes
 from viewlet.backends.spark.text import show_distributed
-from viewlet.calculus.evaluate import Compiler as QueryCompiler
-from viewlet.calculus.evaluate import Env, Key, Number, Tables, evaluate_query
-from viewlet.calculus.nodes import Delta, MapRef, Rel
-from viewlet.core.types import Value
+from viewlet.calculus.evaluate import Key, Number, Tables, evaluate_query
 from viewlet.plan.evaluate import consolidate, cut
 from viewlet.plan.nodes import Query
 from viewlet.sql.catalog import Catalog
 from viewlet.triggers.compile import Compiler
 from viewlet.triggers.cost import Statistics
-from viewlet.triggers.program import Program, View
+from viewlet.triggers.program import Program
 from viewlet.triggers.reach import part_of
 
 
 class SparkEngine:
     """An engine on partitions; see :class:`viewlet.backends.base.Engine`.
 
-    ``cluster`` makes the partitions for a program; ``partition_by`` declares columns to partition by, see
-    :func:`viewlet.backends.spark.place.place`.
+    ``cluster`` makes the partitions for the code of a program; ``partition_by`` declares columns to partition
+    by, see :func:`viewlet.backends.spark.place.place`. Sites run native code, or without it on dicts.
     """
 
     def __init__(
-        self, cluster: Callable[[DistProgram], Cluster], partition_by: Mapping[str, str] | None = None
+        self,
+        cluster: Callable[[SiteCode], Cluster],
+        partition_by: Mapping[str, str] | None = None,
+        *,
+        native: bool = True,
     ) -> None:
+        self._native = native
         self._compiler = Compiler(Catalog())
         self._make = cluster
         self._partition_by = dict(partition_by or {})
@@ -52,6 +55,8 @@ class SparkEngine:
         self._stale = True
         self._version = 0
         self._read: dict[str, tuple[int, Bag]] = {}
+        self._pending: list[tuple[str, Changes]] = []
+        self._refused: list[Changes] = []
 
     @property
     def program(self) -> Program:
@@ -88,37 +93,68 @@ class SparkEngine:
     def apply(
         self, table: str, changes: Sequence[Change], granularity: Granularity, watched: frozenset[str]
     ) -> dict[str, Bag]:
-        """Run the table's trigger over all partitions: once for the whole batch, or row by row."""
+        """Run the table's trigger over all partitions: once for the whole batch, or row by row.
+
+        Nothing runs before somebody looks or the commit ends, see :meth:`check`: changes of several tables
+        share jobs. So it is then that a batch is refused, all of it, and undoing it is left to nobody.
+        """
         self._compiler.advance(table)
-        coordinator = self._run()
+        self._run()
         before = {name: self.output(name) for name in watched}
-        pairs = [(change.row, change.weight) for change in changes if change.weight]
-        batches = [dict([pair]) for pair in pairs] if granularity == "tuple" else [consolidate(pairs)]
-        done: list[dict[Row, int]] = []
+        own = [(table, batch) for batch in self._batches(changes, granularity) if len(batch)]
+        if self._refused and own and self._refused[-1].is_opposite(own[0][1]):
+            self._refused.pop()  # what never went through needs no way back
+            return {name: {} for name in watched}
+        self._refused.clear()
+        self._pending += own
+        if not watched and granularity != "tuple":
+            return {}
         try:
-            for batch in batches:
-                coordinator.apply(table, batch)
-                done.append(batch)
-                self._version += 1
+            self._flush()
+        except BaseException:
+            del self._refused[len(self._refused) - len(own) :]
+            raise
+        try:
             after = {name: self.output(name) for name in watched}
         except BaseException:
-            for batch in reversed(done):
-                coordinator.apply(table, {row: -weight for row, weight in batch.items()})
-            self._version += 1
+            self._pending = [(table, batch.negated()) for _, batch in reversed(own)]
+            self._flush()
             raise
         return {name: difference(before[name], after[name]) for name in watched}
 
+    def check(self, names: Collection[str]) -> None:
+        """Run what was put off: the tables of a commit go through the partitions together."""
+        self._flush()
+
+    def _flush(self) -> None:
+        pending, self._pending = self._pending, []
+        if pending and self._running is not None:
+            try:
+                self._running[1].apply(pending)
+            except BaseException:
+                self._refused = [batch for _, batch in pending]
+                raise
+            finally:
+                self._version += 1
+
+    def _batches(self, changes: Sequence[Change], granularity: Granularity) -> list[Changes]:
+        """The changes as one batch, or each row as one."""
+        if isinstance(changes, ArrowChanges) and granularity != "tuple" and self._native:
+            return [Changes(changes.batch, changes.weights)]
+        pairs = [(change.row, change.weight) for change in changes if change.weight]
+        if granularity == "tuple":
+            return [Changes([row], [weight]) for row, weight in pairs]
+        bag = consolidate(pairs)
+        return [Changes(list(bag), list(bag.values()))]
+
     def output(self, name: str) -> Bag:
         """Read a view's rows: its maps are gathered, and read on the driver."""
+        self._run()
+        self._flush()
         version, bag = self._read.get(name, (-1, {}))
         if version != self._version:
-            view = self.program.views[name]
-            maps = relations(tuple(part.term for part in view.output))
-            if maps <= self._waiting.keys():  # just created: no need to spread it yet
-                held = {m: self._waiting[m] for m in maps}
-            else:
-                held = self._run().contents(sorted(maps))
-            bag = read_view(view, self._queries[name], held)
+            names = tuple(column for column, _ in self.program.views[name].columns)
+            bag = cut(self._queries[name], names, consolidate(self._run().rows(name)))
             self._read[name] = self._version, bag
         return dict(bag)
 
@@ -138,6 +174,7 @@ class SparkEngine:
     def stats(self) -> list[MapStats]:
         """Records per map over all partitions; an entry is counted as 100 bytes plus 30 per key column."""
         coordinator = self._run()
+        self._flush()
         held = coordinator.contents(list(self.program.maps))
         widths = {name: len(definition.keys) for name, definition in self.program.maps.items()}
         return [
@@ -147,7 +184,9 @@ class SparkEngine:
 
     def contents(self, name: str) -> Mapping[Key, Number]:
         """The entries of one map, for tests and the curious."""
-        return self._run().contents([name])[name]
+        coordinator = self._run()
+        self._flush()
+        return coordinator.contents([name])[name]
 
     def close(self) -> None:
         """Give up the partitions."""
@@ -163,13 +202,15 @@ class SparkEngine:
         """The present program on its partitions, spread anew if views came or went."""
         if self._running is not None and not self._stale:
             return self._running[1]
+        self._flush()
         program = self.program
         held: dict[str, Entries] = {}
         if self._running is not None:
             old = self._running[0].maps
             held = self._running[1].contents([n for n in program.maps if n in old and n not in self._waiting])
         spread = self._spread(program)
-        coordinator = Coordinator(spread, self._make(spread))
+        driver, partition = (site_code(spread, mode, self._native) for mode in ("local", "distributed"))
+        coordinator = Coordinator(driver, partition, self._make(partition))
         coordinator.load(held | self._waiting)
         self.close()
         self._running, self._waiting, self._stale = (program, coordinator), {}, False
@@ -177,40 +218,7 @@ class SparkEngine:
         return coordinator
 
 
-def on_spark(spark: Any, partitions: int | None = None) -> Callable[[DistProgram], Cluster]:
+def on_spark(spark: Any, partitions: int | None = None) -> Callable[[SiteCode], Cluster]:
     """Makes partitions on a Spark session, by default as many as it runs tasks at once."""
     count = partitions or spark.sparkContext.defaultParallelism
-    return lambda program: SparkCluster(spark, program, count)
-
-
-def read_view(view: View, query: Query, contents: Mapping[str, Entries]) -> Bag:
-    """The rows of a view, from the contents of its maps."""
-    store = _Maps(contents)
-    pairs: list[tuple[Row, int]] = []
-    for part in view.output:
-        compiler = QueryCompiler(store)
-        readers = [compiler.scalar(scalar) for scalar in part.row]
-
-        def emit(env: Env, weight: Number, readers: list[Callable[[Env], Value]] = readers) -> None:
-            pairs.append((tuple([reader(env) for reader in readers]), int(weight)))
-
-        run = compiler.term(part.term, frozenset(), emit)
-        run(compiler.environment({}), 1)
-    return cut(query, tuple(column for column, _ in view.columns), consolidate(pairs))
-
-
-class _Maps:
-    """A store of maps that are read once."""
-
-    def __init__(self, contents: Mapping[str, Entries]) -> None:
-        self._maps: dict[str, ReferenceMap] = {}
-        for name, entries in contents.items():
-            self._maps[name] = ReferenceMap()
-            self._maps[name].replace(entries)
-
-    def lookup(
-        self, atom: Rel | Delta | MapRef, bound: tuple[int, ...]
-    ) -> Callable[[Key], Iterable[tuple[Key, Number]]]:
-        """See :class:`viewlet.calculus.evaluate.Store`."""
-        assert isinstance(atom, MapRef), "views read maps"
-        return self._maps[atom.name].lookup(bound, len(atom.keys))
+    return lambda code: SparkCluster(spark, code, count)

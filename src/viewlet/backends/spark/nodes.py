@@ -15,13 +15,13 @@ that are already where it runs (:class:`Compute`), or moves one relation (:class
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from viewlet.calculus.nodes import Argument, Exists, Extremum, Lift, MapRef, Query
 from viewlet.sql.catalog import Table
-from viewlet.triggers.program import View
+from viewlet.triggers.program import MapDefinition, View
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,12 +95,35 @@ class Block:
     statements: tuple[DistStatement, ...]
 
 
+Segment: TypeAlias = tuple[Compute, ...]
+
+
 @dataclass(frozen=True, slots=True)
 class DistTrigger:
     """What a batch (or one row) of a table does, block after block."""
 
     table: str
     blocks: tuple[Block, ...]
+
+    def sent(self, index: int) -> tuple[tuple[str, int | None], ...]:
+        """What a block of the partitions hands over: relations, whole or cut by the key at a position."""
+        made = {statement.target for statement in self.blocks[index].statements}
+        later = (statement for block in self.blocks[index + 1 :] for statement in block.statements)
+        taken = {
+            (s.source, s.position)
+            for s in later
+            if isinstance(s, Transfer) and s.origin == "distributed" and s.source in made
+        }
+        return tuple(sorted(taken, key=lambda pair: (pair[0], pair[1] is not None, pair[1])))
+
+    def relations(self) -> dict[str, Compute | Transfer]:
+        """The relations of a batch, each with the statement that makes it."""
+        return {
+            statement.target: statement
+            for block in self.blocks
+            for statement in block.statements
+            if isinstance(statement, Transfer) or statement.op == ":="
+        }
 
     @property
     def stages(self) -> int:
@@ -141,11 +164,40 @@ class DistProgram:
 
     changes_at: Local | Random
     tables: Mapping[str, Table]
-    widths: Mapping[str, int]
+    maps: Mapping[str, MapDefinition]
     placement: Mapping[str, Location]
     batch: Mapping[str, DistTrigger]
     tuple: Mapping[str, DistTrigger]
     views: Mapping[str, View]
+
+    def trigger(self, table: str) -> DistTrigger:
+        """The trigger of a table: for batches, or where there is none, for single rows."""
+        return self.batch[table] if table in self.batch else self.tuple[table]
+
+
+def segments(block: Block, maps: Collection[str]) -> tuple[Segment | Transfer, ...]:
+    """A block as computations in a row, and transfers where they have to be in between.
+
+    What arrives comes first, since nothing before it in the block can read it; a relation that leaves goes
+    last, since it is made once. A map that leaves does so where it stands: it may change in the block.
+    """
+    arriving: list[Transfer] = []
+    between: list[Segment | Transfer] = []
+    leaving: list[Transfer] = []
+    run: list[Compute] = []
+    for statement in block.statements:
+        match statement:
+            case Compute():
+                run.append(statement)
+            case Transfer(origin="distributed"):
+                arriving.append(statement)
+            case Transfer(source=source) if source in maps:
+                between += [tuple(run), statement] if run else [statement]
+                run = []
+            case _:
+                leaving.append(statement)
+    between += [tuple(run)] if run else []
+    return (*arriving, *between, *leaving)
 
 
 def relations(query: Query) -> frozenset[str]:

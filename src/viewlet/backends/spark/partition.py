@@ -19,15 +19,15 @@ import fcntl
 import os
 import pickle
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, TypeAlias
 from zlib import crc32
 
-from viewlet.backends.spark.nodes import DistProgram
-from viewlet.backends.spark.site import Entries, Relations, Site, Step
+from viewlet.backends.spark.native import SiteCode
+from viewlet.backends.spark.site import Given, Pieces, Site, Step, run_steps
 from viewlet.errors import ViewletError
 
 HEADER = struct.Struct("<QQI")  # length and sequence number of an entry, checksum of its body
@@ -38,23 +38,18 @@ COMPACT_BYTES = 32 << 20
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Run one block."""
+    """Run some blocks, then read some maps; what blocks hand over is cut for so many partitions."""
 
-    step: Step
-
-
-@dataclass(frozen=True, slots=True)
-class Abort:
-    """Take back what a batch has written."""
-
-    batch: int
+    steps: Sequence[Step]
+    partitions: int
+    wanted: Sequence[str]
 
 
 @dataclass(frozen=True, slots=True)
 class Load:
     """Hold exactly these entries; a log may begin with it."""
 
-    contents: Mapping[str, Entries]
+    contents: Pieces
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,14 +68,7 @@ class Read:
     maps: tuple[str, ...] | None
 
 
-Operation: TypeAlias = Run | Abort | Load | Restore | Read
-
-
-@dataclass(frozen=True, slots=True)
-class Done:
-    """What an operation has given."""
-
-    relations: Relations
+Operation: TypeAlias = Run | Load | Restore | Read
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +85,9 @@ class Behind:
     sequence: int
 
 
-Answer: TypeAlias = Done | Refused | Behind
+NOTHING_GIVEN = Given((), {})
+
+Answer: TypeAlias = Given | Refused | Behind
 
 
 @dataclass(slots=True)
@@ -110,19 +100,20 @@ class _Attached:
     sequence: int
     answer: Answer
     limit: int
+    batch: int = NOTHING
 
 
 _ATTACHED: dict[Path, _Attached] = {}
 
 
-def perform(path: Path, program: DistProgram, sequence: int, operation: Operation) -> Answer:
+def perform(path: Path, code: SiteCode, sequence: int, operation: Operation) -> Answer:
     """Carry out operation number ``sequence`` on the partition whose log is at ``path``."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with _locked(path):
         if isinstance(operation, Restore):
-            return _restore(path, program, operation)
+            return _restore(path, code, operation)
         try:
-            return _perform(path, program, sequence, operation)
+            return _perform(path, code, sequence, operation)
         except BaseException:
             _ATTACHED.pop(path, None)  # memory may be ahead of the log
             raise
@@ -142,21 +133,20 @@ def _let_go() -> None:
         del _ATTACHED[path]
 
 
-def _perform(path: Path, program: DistProgram, sequence: int, operation: Operation) -> Answer:
-    attached = _attach(path, program)
+def _perform(path: Path, code: SiteCode, sequence: int, operation: Operation) -> Answer:
+    attached = _attach(path, code)
     if isinstance(operation, Read):
         if attached.sequence != sequence:
             return Behind(attached.sequence)
-        held = attached.site.contents()
-        return Done(held if operation.maps is None else {name: held[name] for name in operation.maps})
+        return Given((), attached.site.contents(operation.maps))
     if attached.sequence == sequence:
         return attached.answer
     if attached.sequence != sequence - 1:
         return Behind(attached.sequence)
-    begins = isinstance(operation, Run) and operation.step.batch != attached.site.batch
-    if begins and attached.offset > attached.limit:
+    batch = operation.steps[0].batch if isinstance(operation, Run) else attached.batch
+    if batch != attached.batch and attached.offset > attached.limit:
         _compact(path, attached)
-    answer = _carry_out(attached.site, operation)
+    answer = _carry_out(attached.site, code, operation)
     try:
         with path.open("r+b") as log:
             log.seek(attached.offset)
@@ -165,69 +155,71 @@ def _perform(path: Path, program: DistProgram, sequence: int, operation: Operati
     except FileNotFoundError:  # lost under our hands: what this process has in memory counts for nothing
         del _ATTACHED[path]
         return Behind(NOTHING)
-    attached.sequence, attached.answer = sequence, answer
+    attached.sequence, attached.answer, attached.batch = sequence, answer, batch
     return answer
 
 
-def _carry_out(site: Site, operation: Operation) -> Answer:
+def _carry_out(site: Site, code: SiteCode, operation: Operation) -> Answer:
     try:
         match operation:
-            case Run(step):
-                return Done(site.run(step))
-            case Abort(batch):
-                site.abort(batch)
+            case Run(steps, partitions, wanted):
+                return run_steps(site, code.program, steps, partitions, wanted)
             case Load(contents):
                 site.load(contents)
             case Restore() | Read():
                 raise AssertionError(f"{type(operation).__name__} is never logged")
     except ViewletError as reason:
         return Refused(reason)
-    return Done({})
+    return NOTHING_GIVEN
 
 
-def _attach(path: Path, program: DistProgram) -> _Attached:
+def _attach(path: Path, code: SiteCode) -> _Attached:
     """The partition in this process's memory, caught up with its log."""
     attached = _ATTACHED.get(path)
     with path.open("a+b") as log:
         log.seek(0)
         name = log.read(NAME_BYTES)
         if attached is None or attached.log != name or log.seek(0, os.SEEK_END) < attached.offset:
-            attached = _Attached(
-                Site(program, "distributed"), name, NAME_BYTES, NOTHING, Done({}), COMPACT_BYTES
-            )
+            attached = _Attached(code.open(), name, NAME_BYTES, NOTHING, NOTHING_GIVEN, COMPACT_BYTES)
             _let_go()
             _ATTACHED[path] = attached
         log.seek(attached.offset)
         for sequence, operation, answer in _entries(log):
-            _carry_out(attached.site, operation)
+            _carry_out(attached.site, code, operation)
             attached.sequence, attached.answer = sequence, answer
+            attached.batch = operation.steps[0].batch if isinstance(operation, Run) else NOTHING
             attached.offset = log.tell()
         if attached.sequence != NOTHING:
             log.truncate(attached.offset)
     return attached
 
 
-def _restore(path: Path, program: DistProgram, operation: Restore) -> Answer:
+def _restore(path: Path, code: SiteCode, operation: Restore) -> Answer:
     """Write a log with what the driver has kept, and take it from there."""
     base = pickle.loads(operation.base)
-    site = Site(program, "distributed")
+    site = code.open()
     site.load(base.contents)
-    parts = [_entry(operation.sequence, base, Done({}))]
+    parts = [_entry(operation.sequence, base, NOTHING_GIVEN)]
     for sequence, blob in enumerate(operation.since, operation.sequence + 1):
         logged = pickle.loads(blob)
-        parts.append(_entry(sequence, logged, _carry_out(site, logged)))
+        parts.append(_entry(sequence, logged, _carry_out(site, code, logged)))
     _replace(path, b"".join(parts))
     _ATTACHED.pop(path, None)
-    return Done({})
+    return NOTHING_GIVEN
 
 
 def _compact(path: Path, attached: _Attached) -> None:
     """Replace a log by the contents it amounts to.
 
-    Only where a batch begins: the journal of a batch that may still be taken back is in its log entries.
+    Only where a batch begins: the relations of a batch are in its log entries.
     """
     attached.log, attached.offset = _replace(
-        path, _entry(attached.sequence, Load(attached.site.contents()), attached.answer)
+        path,
+        _entry(
+            attached.sequence,
+            Load({name: [piece] for name, piece in attached.site.contents(None).items()}),
+            attached.answer,
+        ),
     )
     attached.limit = max(COMPACT_BYTES, 2 * attached.offset)
 

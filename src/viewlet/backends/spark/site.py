@@ -1,20 +1,26 @@
 """A site: one place that holds maps and runs blocks, the driver or a partition.
 
-Whatever a batch has written is journalled, so that a batch which fails somewhere can be taken back
-everywhere. A site is deterministic: the same operations give the same state and the same results, which is
-what recovery by replay rests on.
+A site is deterministic: the same operations give the same state and the same results, which is what recovery
+by replay rests on. A site whose batch has failed is of no use any more; whoever owns it makes it again.
+
+What travels between sites are *pieces* of relations. Only sites look into them: :class:`ReferenceSite` on
+dicts, which defines what is right, and :class:`viewlet.backends.spark.native.NativeSite`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import Protocol, TypeAlias
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
 
 from viewlet.backends.base import Row
 from viewlet.backends.reference.maps import ReferenceMap
+from viewlet.backends.spark.exchange import Entries, partition_of
 from viewlet.backends.spark.nodes import (
-    Block,
     Compute,
     Dist,
     DistProgram,
@@ -23,152 +29,224 @@ from viewlet.backends.spark.nodes import (
     Mode,
     Replicated,
     Transfer,
+    relations,
+    segments,
 )
 from viewlet.calculus.evaluate import Compiler as QueryCompiler
 from viewlet.calculus.evaluate import Env, Key, Number, Tables
+from viewlet.calculus.events import WEIGHT, TupleEvent
 from viewlet.calculus.nodes import Delta, MapRef, Rel
 from viewlet.core.types import Value
+from viewlet.triggers.program import View
 
-Entries: TypeAlias = dict[Key, Number]
-Relations: TypeAlias = dict[str, Entries]
+Piece: TypeAlias = Any
+Pieces: TypeAlias = Mapping[str, Sequence[Piece]]
+Sent: TypeAlias = dict[tuple[str, int | None], list[Piece]]
 Sums: TypeAlias = Callable[[Env], Entries]
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
-    """Run one block of a trigger. ``given`` are the parameters of a trigger for single rows.
+class Changes:
+    """Changed rows of a table: physical values, or Arrow columns that native code reads in place.
 
-    ``received`` are the relations that have arrived, ``changes`` the part of the batch that is here, which
-    comes with its first step.
+    ``weights`` has a number per row; with Arrow it is an array, or nothing for insertions.
+    """
+
+    rows: Sequence[Row] | pa.RecordBatch
+    weights: Sequence[int] | NDArray[np.int64] | None
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def negated(self) -> Changes:
+        """The opposite changes."""
+        weights = np.ones(len(self), np.int64) if self.weights is None else self.weights
+        if isinstance(weights, np.ndarray):
+            return Changes(self.rows, -weights)
+        return Changes(self.rows, [-weight for weight in weights])
+
+    def is_opposite(self, other: Changes) -> bool:
+        """Are these the same rows, and do they go where the others come?"""
+        mine, theirs = self.negated().weights, other.negated().negated().weights
+        return bool(self.rows == other.rows) and np.array_equal(np.asarray(mine), np.asarray(theirs))
+
+
+NO_CHANGES = Changes((), ())
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """Run one block of a trigger.
+
+    ``received`` are the relations that have arrived. The first step of a trigger has ``changes``, the part of
+    the batch that is here; a trigger for single rows has its row there.
     """
 
     batch: int
     table: str
-    by_row: bool
     block: int
-    received: Relations
-    changes: Mapping[Row, int] = field(default_factory=dict)
-    given: Mapping[str, Value] = field(default_factory=dict)
+    received: Pieces
+    changes: Changes | None
 
 
-class PartitionEngine(Protocol):
-    """What runs inside a partition; :class:`Site` is the one there is, compiled code may be another."""
+class Site(Protocol):
+    """Maps somewhere, and the relations of the present batch."""
 
-    def run(self, step: Step) -> Relations:
-        """Run one block; the relations that others are to get."""
+    def begin(self, table: str, changes: Changes) -> None:
+        """A trigger begins: its relations are empty."""
 
-    def abort(self, batch: int) -> None:
-        """Take back what a batch has written, if it has come this far."""
+    def receive(self, table: str, relation: str, pieces: Sequence[Piece]) -> None:
+        """Add pieces to a relation."""
 
-    def load(self, contents: Mapping[str, Entries]) -> None:
-        """Hold exactly these entries."""
+    def compute(self, table: str, block: int, segment: int) -> None:
+        """Run some computations of a block."""
 
-    def contents(self) -> dict[str, Entries]:
-        """The entries of all maps that are here."""
+    def send(self, table: str, relation: str, position: int | None, partitions: int) -> list[Piece]:
+        """A relation or map, cut by the key at a position, or in one piece."""
+
+    def load(self, contents: Pieces) -> None:
+        """Hold these entries; only a site that holds nothing can be loaded."""
+
+    def contents(self, names: Sequence[str] | None) -> dict[str, Piece]:
+        """The entries of some maps, or of all."""
+
+    def rows(self, view: str, copies: Pieces) -> list[tuple[Row, int]]:
+        """The rows of a view with their multiplicities; ``copies`` are maps from elsewhere."""
 
 
-class Site:
-    """Maps on dicts; see :class:`PartitionEngine`."""
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What a partition gives after some steps: what each hands over, and the entries of some maps."""
+
+    sent: tuple[Sent, ...]
+    held: dict[str, Piece]
+
+
+def run_steps(
+    site: Site, program: DistProgram, steps: Sequence[Step], partitions: int, wanted: Sequence[str]
+) -> Given:
+    """Run blocks in a partition, one after the other, then read the wanted maps."""
+    sent = tuple(_run_step(site, program, step, partitions) for step in steps)
+    return Given(sent, site.contents(wanted) if wanted else {})
+
+
+def _run_step(site: Site, program: DistProgram, step: Step, partitions: int) -> Sent:
+    trigger = program.trigger(step.table)
+    if step.changes is not None:
+        site.begin(step.table, step.changes)
+    for name, pieces in step.received.items():
+        site.receive(step.table, name, pieces)
+    for number in range(len(segments(trigger.blocks[step.block], program.maps))):
+        site.compute(step.table, step.block, number)
+    return {
+        (name, position): site.send(step.table, name, position, partitions)
+        for name, position in trigger.sent(step.block)
+    }
+
+
+class ReferenceSite:
+    """Maps on dicts; see :class:`Site`."""
 
     def __init__(self, program: DistProgram, mode: Mode) -> None:
         self._program = program
-        self._mode: Mode = mode
         here = (Local, Replicated) if mode == "local" else (Dist, Replicated)
         self.maps = {n: ReferenceMap() for n, where in program.placement.items() if isinstance(where, here)}
-        self._scopes: dict[tuple[str, bool], _Scope] = {}
-        self.batch = -1
-        self._journal: list[tuple[ReferenceMap, Key, Number]] = []
+        self._scopes: dict[str, _Scope] = {}
 
-    def run(self, step: Step) -> Relations:
-        """Run one block; what it has written is taken back if it fails."""
-        scope = self._scope(step.table, step.by_row)
-        if step.batch != self.batch:
-            self.begin(step)
-        for name, entries in step.received.items():
-            scope.relation(name).replace(entries)
-        mark = len(self._journal)
-        try:
-            for statement, compiler, sums in scope.block(step.block):
-                self._write(scope, statement, sums(compiler.environment(step.given)))
-        except BaseException:
-            self._undo(mark)
-            raise
-        return {name: dict(scope.relation(name).entries) for name in scope.sent(step.block)}
+    def begin(self, table: str, changes: Changes) -> None:
+        """A trigger begins: its relations are empty."""
+        rows, weights = changes.rows, changes.weights
+        assert isinstance(rows, Sequence), "rows are physical values"
+        assert isinstance(weights, Sequence)
+        bag: dict[Row, int] = {}
+        for row, weight in zip(rows, weights, strict=True):
+            bag[row] = bag.get(row, 0) + weight
+        given: dict[str, Value] = {}
+        if table in self._program.tuple:
+            names = [var.name for var in TupleEvent(self._program.tables[table]).parameters]
+            given = dict(zip(names, rows[0], strict=True)) | {WEIGHT.name: weights[0]}
+        columns = {table: self._program.tables[table].column_names}
+        self._scope(table).begin(Tables(columns, {}, {table: bag}), given)
 
-    def begin(self, step: Step) -> None:
-        """A batch begins: the one before can no longer be taken back."""
-        self.batch = step.batch
-        self._journal.clear()
-        columns = {step.table: self._program.tables[step.table].column_names}
-        self._scope(step.table, step.by_row).batch = Tables(columns, {}, {step.table: step.changes})
+    def receive(self, table: str, relation: str, pieces: Sequence[Piece]) -> None:
+        """Add pieces to a relation."""
+        target = self._scope(table).relation(relation)
+        for piece in pieces:
+            for key, number in piece.items():
+                target.add(key, number)
 
-    def abort(self, batch: int) -> None:
-        """Take back what a batch has written, if it has come this far."""
-        if batch == self.batch:
-            self._undo(0)
+    def compute(self, table: str, block: int, segment: int) -> None:
+        """Run some computations of a block."""
+        scope = self._scope(table)
+        found = segments(self._program.trigger(table).blocks[block], self._program.maps)[segment]
+        assert not isinstance(found, Transfer)
+        for statement in found:
+            compiler, sums = scope.compiled(statement)
+            totals = sums(compiler.environment(scope.given))
+            target = self.maps.get(statement.target)
+            if target is None:
+                scope.relation(statement.target).replace(totals)
+            elif statement.op == ":=":
+                target.replace(totals)
+            else:
+                for key, change in totals.items():
+                    target.add(key, change)
 
-    def load(self, contents: Mapping[str, Entries]) -> None:
-        """Hold exactly these entries."""
-        self._journal.clear()
+    def send(self, table: str, relation: str, position: int | None, partitions: int) -> list[Piece]:
+        """A relation or map, cut by the key at a position, or in one piece."""
+        found = self.maps.get(relation)
+        entries = (self._scope(table).relation(relation) if found is None else found).entries
+        if position is None:
+            return [dict(entries)]
+        parts: list[Entries] = [{} for _ in range(partitions)]
+        for key, number in entries.items():
+            parts[partition_of(key[position], partitions)][key] = number
+        return parts
+
+    def load(self, contents: Pieces) -> None:
+        """Hold these entries."""
         for name, target in self.maps.items():
-            target.replace(dict(contents.get(name, {})))
+            for piece in contents.get(name, ()):
+                for key, number in piece.items():
+                    target.add(key, number)
 
-    def contents(self) -> dict[str, Entries]:
-        """The entries of all maps that are here."""
-        return {name: dict(found.entries) for name, found in self.maps.items()}
+    def contents(self, names: Sequence[str] | None) -> dict[str, Piece]:
+        """The entries of some maps, or of all."""
+        return {name: dict(self.maps[name].entries) for name in (self.maps if names is None else names)}
 
-    def relation(self, table: str, by_row: bool, name: str) -> Entries:
-        """The entries of a relation of the present batch, or of a map."""
-        found = self.maps.get(name)
-        return (self._scope(table, by_row).relation(name) if found is None else found).entries
+    def rows(self, view: str, copies: Pieces) -> list[tuple[Row, int]]:
+        """The rows of a view with their multiplicities."""
+        found = self._program.views[view]
+        store = _Scope(dict(self.maps), None)
+        for name, pieces in copies.items():
+            for piece in pieces:
+                for key, number in piece.items():
+                    store.relation(name).add(key, number)
+        return view_rows(found, store)
 
-    def receive(self, table: str, by_row: bool, name: str, entries: Entries) -> None:
-        """Take in a relation that has arrived."""
-        self._scope(table, by_row).relation(name).replace(entries)
-
-    def compute(self, step: Step, statement: Compute) -> None:
-        """Run one statement of a block: the driver has transfers in between."""
-        scope = self._scope(step.table, step.by_row)
-        compiler, sums = scope.compiled(statement)
-        self._write(scope, statement, sums(compiler.environment(step.given)))
-
-    def _scope(self, table: str, by_row: bool) -> _Scope:
-        found = self._scopes.get((table, by_row))
+    def _scope(self, table: str) -> _Scope:
+        found = self._scopes.get(table)
         if found is None:
-            trigger = (self._program.tuple if by_row else self._program.batch)[table]
-            found = self._scopes[table, by_row] = _Scope(self.maps, trigger)
+            found = self._scopes[table] = _Scope(self.maps, self._program.trigger(table))
         return found
-
-    def _write(self, scope: _Scope, statement: Compute, totals: Entries) -> None:
-        target = self.maps.get(statement.target)
-        if target is None:
-            scope.relation(statement.target).replace(totals)
-            return
-        changes: Iterable[tuple[Key, Number]] = totals.items()
-        if statement.op == ":=":
-            old = dict(target.entries)
-            changes = [(key, totals.get(key, 0) - old.get(key, 0)) for key in old.keys() | totals.keys()]
-        for key, change in changes:
-            if change:
-                target.add(key, change)
-                self._journal.append((target, key, change))
-
-    def _undo(self, mark: int) -> None:
-        while len(self._journal) > mark:
-            target, key, change = self._journal.pop()
-            target.add(key, -change)
 
 
 class _Scope:
     """The relations and compiled statements of one trigger at one site."""
 
-    def __init__(self, maps: Mapping[str, ReferenceMap], trigger: DistTrigger) -> None:
+    def __init__(self, maps: Mapping[str, ReferenceMap], trigger: DistTrigger | None) -> None:
         self._maps = maps
         self._trigger = trigger
         self._relations: dict[str, ReferenceMap] = {}
-        self._compiled: dict[int, list[tuple[Compute, QueryCompiler, Sums]]] = {}
-        self._single: dict[Compute, tuple[QueryCompiler, Sums]] = {}
-        self.batch = Tables({}, {})
+        self._compiled: dict[Compute, tuple[QueryCompiler, Sums]] = {}
+        self._batch = Tables({}, {})
+        self.given: Mapping[str, Value] = {}
+
+    def begin(self, batch: Tables, given: Mapping[str, Value]) -> None:
+        """Empty all relations."""
+        self._batch, self.given = batch, given
+        for relation in self._relations.values():
+            relation.replace({})
 
     def relation(self, name: str) -> ReferenceMap:
         """A relation of this trigger; empty before it is first computed."""
@@ -182,37 +260,31 @@ class _Scope:
             found = self._maps.get(atom.name)
             return (self.relation(atom.name) if found is None else found).lookup(bound, len(atom.keys))
         assert isinstance(atom, Delta), "statements read maps, never tables"
-        return lambda values: self.batch.lookup(atom, bound)(values)
+        return lambda values: self._batch.lookup(atom, bound)(values)
 
     def compiled(self, statement: Compute) -> tuple[QueryCompiler, Sums]:
         """A statement ready to run."""
-        if statement not in self._single:
+        if statement not in self._compiled:
             compiler = QueryCompiler(self)
             sums = compiler.totals(statement.query, statement.keys, frozenset())
-            self._single[statement] = compiler, sums
-        return self._single[statement]
-
-    def block(self, index: int) -> list[tuple[Compute, QueryCompiler, Sums]]:
-        """The statements of a block, ready to run."""
-        if index not in self._compiled:
-            self._compiled[index] = [
-                (statement, *self.compiled(statement))
-                for statement in self._trigger.blocks[index].statements
-                if isinstance(statement, Compute)
-            ]
-        return self._compiled[index]
-
-    def sent(self, index: int) -> list[str]:
-        """The relations of a block of the partitions that some later transfer takes away."""
-        made = {statement.target for statement in self._trigger.blocks[index].statements}
-        return sorted(made & sources(self._trigger.blocks[index + 1 :]))
+            self._compiled[statement] = compiler, sums
+        return self._compiled[statement]
 
 
-def sources(blocks: Iterable[Block]) -> set[str]:
-    """What the transfers of some blocks take from the partitions."""
-    return {
-        statement.source
-        for block in blocks
-        for statement in block.statements
-        if isinstance(statement, Transfer) and statement.origin == "distributed"
-    }
+def view_rows(view: View, store: _Scope) -> list[tuple[Row, int]]:
+    """The rows of a view from a store that has its maps."""
+    pairs: list[tuple[Row, int]] = []
+    for part in view.output:
+        compiler = QueryCompiler(store)
+        readers = [compiler.scalar(scalar) for scalar in part.row]
+
+        def emit(env: Env, weight: Number, readers: list[Callable[[Env], Value]] = readers) -> None:
+            pairs.append((tuple([reader(env) for reader in readers]), int(weight)))
+
+        compiler.term(part.term, frozenset(), emit)(compiler.environment({}), 1)
+    return pairs
+
+
+def view_maps(view: View) -> list[str]:
+    """The maps that a view is read from."""
+    return sorted(relations(tuple(part.term for part in view.output)))

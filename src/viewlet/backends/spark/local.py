@@ -1,0 +1,399 @@
+"""What one site does, as an ordinary trigger program that native code can be made of.
+
+A site holds maps, and relations that live for one batch. Here both are maps of a :class:`Program`, and
+whatever happens at the site is an event on a table of its own:
+
+==================  ====================================================================================
+event               what it does
+==================  ====================================================================================
+a piece arrives     a table with the columns of the relation; each row is added to it
+a batch begins      its relations become empty; so do copies of maps before a view is read from them
+statements run      one table per group of statements that do not depend on each other. Statements that
+                    are linear in the change run row by row; those that read nothing of the change run once
+==================  ====================================================================================
+
+``t := q`` becomes ``t += q``, since relations are empty when a batch begins.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, TypeAlias
+
+from viewlet.backends.spark.exchange import Shape, shape_of
+from viewlet.backends.spark.fuse import reads
+from viewlet.backends.spark.nodes import (
+    Compute,
+    Dist,
+    DistProgram,
+    DistTrigger,
+    Local,
+    Mode,
+    Replicated,
+    Segment,
+    Transfer,
+    relations,
+    segments,
+)
+from viewlet.calculus.events import WEIGHT
+from viewlet.calculus.nodes import (
+    Argument,
+    Cond,
+    Delta,
+    Factor,
+    Let,
+    MapRef,
+    Query,
+    Term,
+    Value,
+    nested_factors,
+)
+from viewlet.core.node import transform, walk
+from viewlet.core.scalar import Call, Const, Var, call
+from viewlet.core.types import BIGINT, DOUBLE, Type, wide
+from viewlet.sql.catalog import Table, TableKind
+from viewlet.triggers.program import MapDefinition, Program, Statement, Trigger, View
+
+Feed: TypeAlias = Literal["rows", "batch", "once"]
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """An event on a table of the local program, fed with the rows of the batch or with nothing."""
+
+    table: str
+    feed: Feed
+
+
+@dataclass(frozen=True, slots=True)
+class LocalProgram:
+    """The program of a site.
+
+    ``shapes`` has every map and relation; ``scopes`` the relations of each trigger by the name that they have
+    in it; ``events`` what runs for a segment of a block of a trigger.
+    """
+
+    program: Program
+    shapes: Mapping[str, Shape]
+    scopes: Mapping[str, Mapping[str, str]]
+    events: Mapping[tuple[str, int, int], tuple[Event, ...]]
+
+
+def arrivals(name: str) -> str:
+    """The table by which entries get into a map or relation."""
+    return f"{name}@"
+
+
+def emptying(what: str) -> str:
+    """The table whose event empties the relations of a table's trigger, or the copies behind a view."""
+    return f"{what}!"
+
+
+def local_program(distributed: DistProgram, mode: Mode) -> LocalProgram:
+    """The program of the driver or of a partition; the driver's also reads views, from copies of maps."""
+    here = (Local, Replicated) if mode == "local" else (Dist, Replicated)
+    held = {name for name, where in distributed.placement.items() if isinstance(where, here)}
+    views: Mapping[str, View] = distributed.views if mode == "local" else {}
+    for view in views.values():
+        held |= relations(tuple(part.term for part in view.output))
+    building = _Building(distributed, mode)
+    for name in distributed.maps:
+        if name in held:
+            building.hold(name, distributed.maps[name])
+    for trigger in distributed.batch.values():
+        building.trigger(trigger, by_row=False)
+    for trigger in distributed.tuple.values():
+        building.trigger(trigger, by_row=True)
+    for view in views.values():
+        read = relations(tuple(part.term for part in view.output))
+        building.empty(view.name, [n for n in read if isinstance(distributed.placement[n], Dist)])
+    program = Program(building.tables, building.maps, building.triggers, building.batch_triggers, views)
+    return LocalProgram(program, building.shapes, building.scopes, building.events)
+
+
+class _Building:
+    """A local program as it grows."""
+
+    def __init__(self, distributed: DistProgram, mode: Mode) -> None:
+        self.distributed, self.mode = distributed, mode
+        self.tables: dict[str, Table] = {}
+        self.maps: dict[str, MapDefinition] = {}
+        self.triggers: dict[str, Trigger] = {}
+        self.batch_triggers: dict[str, Trigger] = {}
+        self.shapes: dict[str, Shape] = {}
+        self.scopes: dict[str, dict[str, str]] = {}
+        self.events: dict[tuple[str, int, int], tuple[Event, ...]] = {}
+
+    def hold(self, name: str, definition: MapDefinition) -> None:
+        """A map or relation, and the table by which entries arrive."""
+        self.maps[name] = definition
+        shape = self.shapes[name] = shape_of(definition.keys, definition.type)
+        table = Table(arrivals(name), shape.columns, TableKind.STREAM)
+        values = [Var(f"@{column.name}", column.type, nullable=False) for column in shape.columns]
+        width = len(shape.keys)
+        keys = tuple(Var(f"@{column.name}", column.type, column.nullable) for column in shape.keys)
+        sums = tuple(Term((Value(value), Value(WEIGHT))) for value in values[width:])
+        self.tables[table.name] = table
+        self.triggers[table.name] = Trigger(table.name, (Statement(name, keys, "+=", sums),), ())
+
+    def empty(self, what: str, names: Iterable[str]) -> None:
+        """An event after which some maps or relations are empty."""
+        table = Table(emptying(what), (), TableKind.STREAM)
+        self.tables[table.name] = table
+        statements = tuple(Statement(name, self.maps[name].keys, ":=", ()) for name in sorted(names))
+        self.triggers[table.name] = Trigger(table.name, (), statements)
+
+    def trigger(self, trigger: DistTrigger, by_row: bool) -> None:
+        """The relations of a trigger that are here, and the events of its blocks."""
+        scope = self.scopes[trigger.table] = {
+            name: f"{trigger.table}.{name}"
+            for name in trigger.relations()
+            if name not in self.distributed.maps
+        }
+        types: dict[str, tuple[tuple[Argument, ...], Type]] = {
+            name: (definition.keys, definition.type) for name, definition in self.distributed.maps.items()
+        }
+        for name, statement in trigger.relations().items():
+            if name not in scope:
+                continue
+            if isinstance(statement, Transfer):
+                types[name] = types[statement.source]
+            else:
+                renamed = _renamed(statement.query, scope, types)
+                types[name] = statement.keys, _sum_type(renamed)
+        own = self._segments(trigger)
+        used = {name for s in own.values() for c in s for name in (c.target, *reads(c))}
+        for name in scope:
+            if name in used or self._is_sent(trigger, name):
+                keys, kind = types[name]
+                self._relation(scope[name], keys, kind)
+        self.empty(trigger.table, [name for name in scope.values() if name in self.maps])
+        for (index, number), segment in own.items():
+            self.events[trigger.table, index, number] = tuple(
+                self._level(f"{trigger.table}.{index}.{number}", at, trigger.table, level, scope, types)
+                for at, level in enumerate(levels(segment, by_row, self.distributed.maps))
+            )
+
+    def _segments(self, trigger: DistTrigger) -> dict[tuple[int, int], Segment]:
+        """The computations of a trigger at this site, by block and place in it."""
+        found = {
+            (index, number): segment
+            for index, block in enumerate(trigger.blocks)
+            if block.mode == self.mode
+            for number, segment in enumerate(segments(block, self.distributed.maps))
+            if not isinstance(segment, Transfer)
+        }
+        uses = Counter(name for segment in found.values() for c in segment for name in mentions(c.query))
+        sent = [s.source for b in trigger.blocks for s in b.statements if isinstance(s, Transfer)]
+        once = {name for name, count in uses.items() if count == 1} - {*sent, *self.distributed.maps}
+        return {at: inlined(segment, once) for at, segment in found.items()}
+
+    def _is_sent(self, trigger: DistTrigger, name: str) -> bool:
+        """Is a relation made at this site and sent away?"""
+        made = trigger.relations()[name]
+        return (
+            isinstance(made, Compute)
+            and made.mode == self.mode
+            and any(
+                isinstance(s, Transfer) and s.source == name
+                for block in trigger.blocks
+                for s in block.statements
+            )
+        )
+
+    def _relation(self, name: str, keys: Sequence[Argument], kind: Type) -> None:
+        """A relation of a batch. Its definition differs from all others: nothing shares its entries."""
+        own = tuple(
+            Var(f"k{i}", key.type, key.nullable if isinstance(key, Var) else True)
+            for i, key in enumerate(keys)
+        )
+        self.hold(name, MapDefinition(name, own, (Term((MapRef(name, own, kind),)),), kind))
+
+    def _level(
+        self,
+        stem: str,
+        number: int,
+        table: str,
+        level: _Level,
+        scope: Mapping[str, str],
+        types: Mapping[str, tuple[tuple[Argument, ...], Type]],
+    ) -> Event:
+        """Statements that run together, as the trigger of a table of their own."""
+        name = f"{stem}.{number}"
+        columns = () if level.feed == "once" else self.distributed.tables[table].columns
+        self.tables[name] = Table(name, columns, TableKind.STREAM)
+        statements = [
+            Statement(
+                scope.get(s.target, s.target),
+                s.keys,
+                "+=" if s.target in scope else s.op,
+                _fed(_renamed(s.query, scope, types), level.feed, name),
+            )
+            for s in level.statements
+        ]
+        trigger = Trigger(
+            name,
+            tuple(s for s in statements if s.op == "+="),
+            tuple(s for s in statements if s.op == ":="),
+        )
+        (self.batch_triggers if level.feed == "batch" else self.triggers)[name] = trigger
+        return Event(name, level.feed)
+
+
+def _renamed(
+    query: Query, scope: Mapping[str, str], types: Mapping[str, tuple[tuple[Argument, ...], Type]]
+) -> Query:
+    """Relations under the names of the local program, with the types of their sums."""
+
+    def name(node: Any) -> Any:
+        if isinstance(node, MapRef):
+            return MapRef(scope.get(node.name, node.name), node.keys, types[node.name][1])
+        return node
+
+    return tuple(transform(term, name) for term in query)
+
+
+def _sum_type(query: Query) -> Type:
+    """The type of a relation's sums: BIGINT for counts, 128 bits for other exact numbers, or DOUBLE."""
+    factors = [factor for term in query for factor in term.factors]
+    kinds = [f.type for f in factors if isinstance(f, MapRef)]
+    kinds += [
+        BIGINT
+        if f.scalar == WEIGHT or (isinstance(f.scalar, Call) and f.scalar.op == "nn")
+        else f.scalar.type
+        for f in factors
+        if isinstance(f, Value)
+    ]
+    if any(kind.is_floating for kind in kinds):
+        return DOUBLE
+    counts = all(not isinstance(f, Value) or f.scalar == WEIGHT or _is_count(f) for f in factors)
+    return BIGINT if counts and all(kind == BIGINT for kind in kinds) else wide(0)
+
+
+def _is_count(factor: Value) -> bool:
+    return isinstance(factor.scalar, Call) and factor.scalar.op == "nn"
+
+
+def mentions(query: Query) -> list[str]:
+    """The maps and relations that a query reads, as often as it does."""
+    return [node.name for term in query for node in walk(term) if isinstance(node, MapRef)]
+
+
+def inlined(segment: Segment, once: Collection[str]) -> Segment:
+    """``t[k] := q; M[k] += c * t[k]``  ->  ``M[k] += c * q``, for relations that are read once."""
+    made = {s.target: s for s in segment if s.target in once and s.op == ":="}
+    read = {f.name for s in segment for term in s.query for f in _alone(term) if f.name in made}
+    kept = [statement for statement in segment if statement.target not in read]
+    return tuple(
+        replace(statement, query=tuple(t for term in statement.query for t in _opened(term, made)))
+        for statement in kept
+    )
+
+
+def _alone(term: Term) -> tuple[MapRef, ...]:
+    """The only factor of a term, if that is a map or relation."""
+    match term.factors:
+        case (MapRef() as only,):
+            return (only,)
+        case _:
+            return ()
+
+
+def _opened(term: Term, made: Mapping[str, Compute]) -> Query:
+    for only in _alone(term):
+        if only.name in made:
+            inner = made[only.name]
+            lets = tuple(
+                Let(name, key)
+                for name, key in zip(only.keys, inner.keys, strict=True)
+                if name != key and isinstance(name, Var)
+            )
+            return tuple(
+                Term((*own.factors, *lets), own.coefficient * term.coefficient)
+                for opened in inner.query
+                for own in _opened(opened, made)
+            )
+    return (term,)
+
+
+# Statements that do not depend on each other.
+
+
+@dataclass(frozen=True, slots=True)
+class _Level:
+    feed: Feed
+    statements: tuple[Compute, ...]
+
+
+def levels(segment: Sequence[Compute], by_row: bool, maps: Mapping[str, object]) -> list[_Level]:
+    """Statements in groups such that running the groups in order is running the statements in order.
+
+    Within a group increments read the state before it, and what is recomputed comes after them. A statement
+    is one group later than what it reads from; it may share a group with an earlier one that reads what it
+    adds to, if both run at once.
+    """
+    feeds = ["rows" if by_row else feed_of(statement.query) for statement in segment]
+    depth: list[int] = []
+    for i, later in enumerate(segment):
+        least = 0
+        for j, earlier in enumerate(segment[:i]):
+            increments = all(s.op == "+=" or s.target not in maps for s in (earlier, later))
+            if earlier.target in reads(later) or (earlier.target == later.target and not increments):
+                least = max(least, depth[j] + 1)
+            elif later.target in reads(earlier):
+                together = increments and feeds[i] == feeds[j] and (by_row or feeds[i] != "rows")
+                least = max(least, depth[j] + (0 if together else 1))
+        depth.append(least)
+    return [
+        _Level(feed, chosen)
+        for level in range(max(depth, default=-1) + 1)
+        for feed in ("rows", "batch", "once")
+        if (
+            chosen := tuple(
+                s for s, d, f in zip(segment, depth, feeds, strict=True) if (d, f) == (level, feed)
+            )
+        )
+    ]
+
+
+def feed_of(query: Query) -> Feed:
+    """Does a query need no change, one row of it after the other, or all of it at once?"""
+    if not any(isinstance(node, Delta) for term in query for node in walk(term)):
+        return "once"
+    linear = all(
+        [f.absolute for f in term.factors if isinstance(f, Delta)] == [False]
+        and not any(isinstance(node, Delta) for nested in nested_factors((term,)) for node in walk(nested))
+        for term in query
+    )
+    return "rows" if linear else "batch"
+
+
+def _fed(query: Query, feed: Feed, table: str) -> Query:
+    """A query over the rows of an event: ``dR(a: x, b: 1) -> x := @a * {@b == 1} * <@W>`` row by row."""
+
+    def row(factor: Factor) -> tuple[Factor, ...]:
+        if not isinstance(factor, Delta):
+            return (factor,)
+        return (*(_matched(column, argument) for column, argument in factor.binds), Value(WEIGHT))
+
+    match feed:
+        case "rows":
+            return tuple(
+                replace(term, factors=tuple(f for g in term.factors for f in row(g))) for term in query
+            )
+        case "batch":
+            return tuple(
+                transform(term, lambda n: replace(n, table=table) if isinstance(n, Delta) else n)
+                for term in query
+            )
+        case "once":
+            return query
+
+
+def _matched(column: str, argument: Argument) -> Factor:
+    parameter = Var(f"@{column}", argument.type, argument.nullable if isinstance(argument, Var) else True)
+    if isinstance(argument, Const):
+        return Cond(call("==", parameter, argument))
+    return Let(argument, parameter)

@@ -1,0 +1,183 @@
+"""A site in native code: the local program of ``local.py``, compiled where it runs.
+
+The driver lowers and prints the program once; whoever opens a site compiles the text for its own processor,
+into the cache that all processes of a machine share.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from viewlet.backends.base import Row
+from viewlet.backends.native.build import DEFAULT_FLAGS
+from viewlet.backends.native.emit import Source, emit
+from viewlet.backends.native.engine import program_error
+from viewlet.backends.native.library import open_program
+from viewlet.backends.spark.exchange import Entries, decode, encode, encode_entries, split
+from viewlet.backends.spark.local import Event, LocalProgram, arrivals, emptying, local_program
+from viewlet.backends.spark.nodes import DistProgram, Mode
+from viewlet.backends.spark.site import NO_CHANGES, Changes, Piece, Pieces, ReferenceSite, Site
+from viewlet.loops.from_triggers import triggers_to_loops
+from viewlet.loops.nodes import Record
+from viewlet.triggers.records import Place
+
+
+@dataclass(frozen=True, slots=True)
+class NativeCode:
+    """Everything that a site of a program needs, wherever it runs."""
+
+    local: LocalProgram
+    records: Mapping[str, Record]
+    places: Mapping[str, Place]
+    source: Source
+    flags: tuple[str, ...]
+
+
+def native_code(program: DistProgram, mode: Mode) -> NativeCode:
+    """The code of the driver, or of a partition."""
+    local = local_program(program, mode)
+    loops = triggers_to_loops(local.program, batches="all")
+    return NativeCode(local, loops.records, loops.places, emit(loops), tuple(DEFAULT_FLAGS))
+
+
+class NativeSite:
+    """Maps in native code; see :class:`viewlet.backends.spark.site.Site`."""
+
+    def __init__(self, code: NativeCode) -> None:
+        self._code = code
+        self._opened = open_program(code.source, flags=code.flags)
+        self._tables = {name: number for number, name in enumerate(code.source.tables)}
+        self._records = {name: number for number, name in enumerate(code.source.records)}
+        self._changes: dict[str, Changes] = {}
+
+    def begin(self, table: str, changes: Changes) -> None:
+        """A trigger begins: its relations are empty."""
+        self._changes[table] = changes
+        self._once(emptying(table))
+
+    def receive(self, table: str, relation: str, pieces: Sequence[Piece]) -> None:
+        """Add pieces to a relation."""
+        self._fill(self._code.local.scopes[table][relation], pieces)
+
+    def compute(self, table: str, block: int, segment: int) -> None:
+        """Run some computations of a block."""
+        for event in self._code.local.events[table, block, segment]:
+            self._run(event, table)
+
+    def send(self, table: str, relation: str, position: int | None, partitions: int) -> list[Piece]:
+        """A relation or map, cut by the key at a position, or in one piece."""
+        piece = self._piece(self._code.local.scopes[table].get(relation, relation))
+        return [piece] if position is None else split(piece, position, partitions)
+
+    def load(self, contents: Pieces) -> None:
+        """Hold these entries; only a site that holds nothing can be loaded."""
+        for name in self._held():
+            self._fill(name, contents.get(name, ()))
+
+    def contents(self, names: Sequence[str] | None) -> dict[str, Piece]:
+        """The entries of some maps, or of all."""
+        return {name: self._piece(name) for name in (self._held() if names is None else names)}
+
+    def rows(self, view: str, copies: Pieces) -> list[tuple[Row, int]]:
+        """The rows of a view with their multiplicities."""
+        self._once(emptying(view))
+        for name, pieces in copies.items():
+            self._fill(name, pieces)
+        pairs, errors = self._opened.rows(self._code.source.views.index(view))
+        if errors:
+            raise program_error(errors, f"view {view!r}")
+        return pairs
+
+    def close(self) -> None:
+        """Give the state back."""
+        self._opened.close()
+
+    def _held(self) -> list[str]:
+        """The maps, without the relations of batches."""
+        relations = {name for scope in self._code.local.scopes.values() for name in scope.values()}
+        return [name for name in self._code.local.shapes if name not in relations]
+
+    def _run(self, event: Event, table: str) -> None:
+        match event.feed:
+            case "once":
+                self._once(event.table)
+            case "rows" | "batch":
+                self._feed(self._tables[event.table], table, event.feed == "batch")
+
+    def _feed(self, number: int, table: str, batch: bool) -> None:
+        changes = self._changes[table]
+        rows, weights = changes.rows, changes.weights
+        if isinstance(rows, pa.RecordBatch):
+            schema, array = rows.__arrow_c_array__()
+            failed = self._opened.apply_arrow(number, schema, array, weights, batch)
+        else:
+            assert isinstance(weights, Sequence)
+            failed = self._opened.apply(number, list(rows), list(weights), batch)
+        self._check(failed, table, changes)
+
+    def _check(self, failed: tuple[int, int] | None, table: str, changes: Changes) -> None:
+        if failed is None:
+            return
+        errors, at = failed
+        where = f"table {table!r}"
+        if 0 <= at < len(changes):
+            where += f", row {at}"
+        raise program_error(errors, where)
+
+    def _once(self, table: str) -> None:
+        """An event without rows."""
+        self._check(self._opened.apply(self._tables[table], [()], [1], False), table, NO_CHANGES)
+
+    def _fill(self, name: str, pieces: Sequence[Any]) -> None:
+        number = self._tables[arrivals(name)]
+        for piece in pieces:
+            schema, array = piece.__arrow_c_array__()
+            failed = self._opened.apply_arrow(number, schema, array, None, False)
+            if failed is not None:
+                raise program_error(failed[0], f"entries of {name!r}")
+
+    def _piece(self, name: str) -> pa.RecordBatch:
+        """The entries of a map or relation."""
+        place, shape = self._code.places[name], self._code.local.shapes[name]
+        record = self._code.records[place.record]
+        width = len(record.keys)
+        at = width + next(i for i, f in enumerate(record.fields) if f.name == place.field)
+        entries = self._opened.entries(self._records[place.record])
+        where = [place.order.index(i) for i in range(width)]
+        if shape.sums.is_floating:
+            rows = [(*(e[i] for i in where), *e[at]) for e in entries if e[at][0] or e[at][1]]
+        elif where == list(range(width)) and len(record.fields) == 1:
+            rows = entries if width else [e for e in entries if e[at]]
+        else:
+            rows = [(*(e[i] for i in where), e[at]) for e in entries if e[at]]
+        return encode(shape, rows)
+
+
+@dataclass(frozen=True, slots=True)
+class SiteCode:
+    """How to open the sites of one kind of a program: in native code, or on dicts."""
+
+    program: DistProgram
+    mode: Mode
+    native: NativeCode | None
+
+    def open(self) -> Site:
+        """An empty site in this process."""
+        return ReferenceSite(self.program, self.mode) if self.native is None else NativeSite(self.native)
+
+    def piece(self, name: str, entries: Entries) -> Piece:
+        """Entries of a map as these sites take them."""
+        return entries if self.native is None else encode_entries(self.native.local.shapes[name], entries)
+
+    def entries(self, name: str, piece: Piece) -> Entries:
+        """The entries of a piece of a map."""
+        return dict(piece) if self.native is None else decode(self.native.local.shapes[name], piece)
+
+
+def site_code(program: DistProgram, mode: Mode, native: bool) -> SiteCode:
+    """The code of the driver's site or of the partitions."""
+    return SiteCode(program, mode, native_code(program, mode) if native else None)

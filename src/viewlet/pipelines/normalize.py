@@ -1,0 +1,147 @@
+"""Rows as they come to changes of a table: types, directions, rows sent twice, and what is wrong with a row.
+
+The result has the table's columns, ``_weight``, and for a row that cannot be used ``_reason`` and the row
+itself as JSON, ``_row``. Nothing is bent to fit: a number that would lose digits is refused like a text that
+is none.
+
+=====================  ===============================================================================
+columns                what a row says
+=====================  ===============================================================================
+``op, before, after``  an envelope of change data capture: ``c`` and ``r`` insert ``after``, ``d`` deletes
+                       ``before``, ``u`` does both
+``_change_type``       insert, delete, update_preimage, update_postimage
+``_weight``            how often the row comes (or, below 0, goes)
+none of these          the row is inserted
+=====================  ===============================================================================
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import Column as SparkColumn
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as fn
+
+from viewlet.changes import CHANGE_TYPE, CHANGE_TYPES, WEIGHT
+from viewlet.core.types import Column, Kind, Type
+from viewlet.pipelines.definitions import PipelineError
+from viewlet.sql.catalog import Table
+
+REASON = "_reason"
+ROW = "_row"
+ENVELOPE = frozenset({"op", "before", "after"})
+
+
+def normalize(frame: DataFrame, table: Table, unique: tuple[str, ...] = ()) -> DataFrame:
+    """The changes of a table that a DataFrame holds."""
+    if {name.lower() for name in frame.columns} >= ENVELOPE:
+        frame = _opened(frame)
+    known = {name.lower(): name for name in frame.columns}
+    missing = [column.name for column in table.columns if column.name not in known]
+    if missing:
+        raise PipelineError(
+            f"table {table.name!r}: the source has no column {missing[0]!r}; its columns: {', '.join(known)}"
+        )
+    weight, reasons = _weight(known)
+    own = [name for name in known if not name.startswith("_")]
+    values = []
+    for column in table.columns:
+        source = fn.col(_quoted(known[column.name]))
+        value = _value(column)
+        values.append(value.alias(column.name))
+        reasons += _doubts(column, source, value, frame.schema[known[column.name]].dataType.simpleString())
+    reason = fn.concat_ws("; ", *reasons)
+    found = frame.select(
+        *values,
+        weight.alias(WEIGHT),
+        fn.when(reason != "", reason).alias(REASON),
+        fn.when(reason != "", fn.to_json(fn.struct(*(fn.col(_quoted(known[n])) for n in own)))).alias(ROW),
+    )
+    return found.dropDuplicates([*unique, WEIGHT, REASON, ROW]) if unique else found
+
+
+def _opened(frame: DataFrame) -> DataFrame:
+    """An envelope as rows with ``_weight``; one that says nothing usable has no weight."""
+    envelope = {name.lower(): name for name in frame.columns}
+    op, before, after = (fn.col(_quoted(envelope[name])) for name in ("op", "before", "after"))
+    gone = fn.struct(before.alias("row"), fn.lit(-1).alias(WEIGHT))
+    come = fn.struct(after.alias("row"), fn.lit(1).alias(WEIGHT))
+    unusable = fn.struct(fn.coalesce(after, before).alias("row"), fn.lit(None).cast("int").alias(WEIGHT))
+    events = (
+        fn.when(op.isin("c", "r") & after.isNotNull(), fn.array(come))
+        .when((op == "d") & before.isNotNull(), fn.array(gone))
+        .when((op == "u") & before.isNotNull() & after.isNotNull(), fn.array(gone, come))
+        .otherwise(fn.array(unusable))
+    )
+    return frame.select(fn.explode(events).alias("event")).select("event.row.*", f"event.{WEIGHT}")
+
+
+def _weight(known: dict[str, str]) -> tuple[SparkColumn, list[SparkColumn]]:
+    """Which way a row goes, and what may be wrong with that."""
+    if WEIGHT in known and CHANGE_TYPE in known:
+        raise PipelineError(f"a source gives either {WEIGHT} or {CHANGE_TYPE}, not both")
+    if CHANGE_TYPE in known:
+        word = fn.col(known[CHANGE_TYPE])
+        weight = fn.lit(None).cast("bigint")
+        for name, number in CHANGE_TYPES.items():
+            weight = fn.when(word == name, fn.lit(number)).otherwise(weight)
+        return weight.cast("bigint"), [
+            fn.when(weight.isNull(), fn.concat(fn.lit(f"{CHANGE_TYPE}: "), fn.coalesce(word, fn.lit("NULL"))))
+        ]
+    if WEIGHT in known:
+        weight = fn.col(known[WEIGHT]).cast("bigint")
+        return weight, [
+            fn.when(
+                weight.isNull(), fn.lit("no usable direction: neither a row that comes nor one that goes")
+            )
+        ]
+    return fn.lit(1).cast("bigint"), []
+
+
+def _value(column: Column) -> SparkColumn:
+    return fn.expr(f"try_cast({_quoted(column.name)} AS {spark_type(column.type)})")
+
+
+def _doubts(column: Column, source: SparkColumn, value: SparkColumn, kind: str) -> list[SparkColumn]:
+    """What may be wrong with a value, as texts that are NULL where it is not."""
+    target = spark_type(column.type)
+    wrong = source.isNotNull() & value.isNull()
+    found = [fn.when(wrong, fn.lit(f"{column.name}: cannot be read as {column.type}"))]
+    if not column.nullable:
+        found.append(fn.when(source.isNull(), fn.lit(f"{column.name}: NULL in a NOT NULL column")))
+    if kind != target and not kind.startswith("string"):
+        back = value.try_cast(kind)
+        found.append(
+            fn.when(
+                value.isNotNull() & (back != source), fn.lit(f"{column.name}: does not fit {column.type}")
+            )
+        )
+    if column.type.is_floating:
+        finite = fn.abs(value.cast("double")) < float("inf")
+        found.append(
+            fn.when(
+                value.isNotNull() & (fn.isnan(value) | ~finite), fn.lit(f"{column.name}: not a finite number")
+            )
+        )
+    return found
+
+
+def spark_type(kind: Type) -> str:
+    """How Spark calls a type.
+
+    >>> from viewlet.core.types import BIGINT, VARCHAR, decimal
+    >>> spark_type(BIGINT), spark_type(VARCHAR), spark_type(decimal(15, 2))
+    ('bigint', 'string', 'decimal(15,2)')
+    """
+    match kind.kind:
+        case Kind.VARCHAR:
+            return "string"
+        case Kind.TIMESTAMP:
+            return "timestamp_ntz"
+        case Kind.DECIMAL:
+            return f"decimal({kind.precision},{kind.scale})"
+        case _:
+            return str(kind).lower()
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"

@@ -1,0 +1,184 @@
+"""Running a pipeline: every flow becomes batches of changes, each applied exactly once.
+
+A flow that streams goes through ``foreachBatch``. The number of the batch, with the identity of the streaming
+query, is the token of its commit: a batch that Spark delivers again is not applied again. What survives a
+restart is decided by the database: a durable one goes on where it was, together with ``checkpoint``; one on
+Spark or in memory starts from nothing, and so do the streams.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from viewlet.database import Database, connect
+from viewlet.pipelines.definitions import FlowDefinition, Pipeline, PipelineError, SinkDefinition
+from viewlet.pipelines.normalize import REASON, ROW, normalize
+from viewlet.spark_database import SparkDatabase
+
+QUARANTINE = "quarantine"
+QUARANTINE_SCHEMA = "flow VARCHAR NOT NULL, batch BIGINT NOT NULL, reason VARCHAR NOT NULL, content VARCHAR"
+
+
+@dataclass(slots=True)
+class Progress:
+    """What a run has done so far: batches, rows taken and rows refused, per flow."""
+
+    batches: dict[str, int] = field(default_factory=dict)
+    rows: dict[str, int] = field(default_factory=dict)
+    quarantined: dict[str, int] = field(default_factory=dict)
+
+    def count(self, flow: str, rows: int, refused: int) -> None:
+        """One more batch."""
+        for counts, number in ((self.batches, 1), (self.rows, rows), (self.quarantined, refused)):
+            counts[flow] = counts.get(flow, 0) + number
+
+
+def run(
+    pipeline: Pipeline,
+    spark: Any,
+    database: Database | str | None = None,
+    *,
+    checkpoint: str | None = None,
+    every: str | None = None,
+    told: Callable[[Progress], object] = lambda progress: None,
+) -> Progress:
+    """Create what is missing, feed every flow, and write the sinks after every batch.
+
+    ``database`` is one that is open, the path of a durable one, or nothing for one on the session. Without
+    ``every``, all that the sources have now is taken and the run ends. With it, say ``"1 second"``, streams
+    are asked that often until they are stopped. ``told`` is called after every batch.
+    """
+    pipeline.check()
+    if not isinstance(database, Database):
+        with connect(spark if database is None else database) as opened:
+            return _run(pipeline, spark, opened, checkpoint, every, told, durable=database is not None)
+    return _run(pipeline, spark, database, checkpoint, every, told, durable=False)
+
+
+def _run(
+    pipeline: Pipeline,
+    spark: Any,
+    database: Database,
+    checkpoint: str | None,
+    every: str | None,
+    told: Callable[[Progress], object],
+    *,
+    durable: bool,
+) -> Progress:
+    if checkpoint is not None and not durable:
+        raise PipelineError(
+            "a checkpoint outlives a database that is not durable: what streams have read before a restart "
+            "would be missing; give the path of a database, or leave the checkpoint out"
+        )
+    with tempfile.TemporaryDirectory(prefix="viewlet-streams-") as scratch:
+        running = _Running(pipeline, spark, database, checkpoint or scratch, told)
+        running.define()
+        running.feed(every)
+        return running.progress
+
+
+class _Running:
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        spark: Any,
+        database: Database,
+        checkpoint: str,
+        told: Callable[[Progress], object],
+    ) -> None:
+        self._pipeline, self._spark, self._database = pipeline, spark, database
+        self._checkpoint, self._told = checkpoint, told
+        self.progress = Progress()
+        self._lock = Lock()
+        self._changes: dict[str, list[pa.Table]] = {}
+
+    def define(self) -> None:
+        """Tables, the quarantine, views in order, and subscriptions of sinks."""
+        execute = self._database.execute
+        for table in self._pipeline.tables.values():
+            execute(f"CREATE {table.kind} IF NOT EXISTS {table.name} ({table.schema})")
+        execute(f"CREATE TABLE IF NOT EXISTS {QUARANTINE} ({QUARANTINE_SCHEMA})")
+        for view in self._pipeline.views.values():
+            query = view.function()
+            if not isinstance(query, str):
+                if not isinstance(self._database, SparkDatabase):
+                    raise PipelineError(
+                        f"view {view.name!r}: a DataFrame needs a database on Spark; return SQL"
+                    )
+                query = self._database.sql_of(query)
+            execute(f"CREATE MATERIALIZED VIEW IF NOT EXISTS {view.name} AS {query}")
+        for sink in self._pipeline.sinks.values():
+            if sink.emits == "changes":
+                kept = self._changes.setdefault(sink.name, [])
+                self._database.view(sink.view).subscribe(kept.append)
+
+    def feed(self, every: str | None) -> None:
+        """Apply whole DataFrames, then start the streams and wait for them."""
+        queries = []
+        for flow in self._pipeline.flows.values():
+            frame = flow.function()
+            if not frame.isStreaming:
+                self._apply(flow, frame, f"{self._pipeline.name}/{flow.name}", 0)
+                continue
+            trigger = {"availableNow": True} if every is None else {"processingTime": every}
+            queries.append(
+                frame.writeStream.foreachBatch(self._batch(flow))
+                .queryName(flow.name)
+                .option("checkpointLocation", str(Path(self._checkpoint) / flow.name))
+                .trigger(**trigger)
+                .start()
+            )
+        try:
+            for query in queries:
+                query.awaitTermination()
+        finally:
+            for query in queries:
+                query.stop()
+
+    def _batch(self, flow: FlowDefinition) -> Callable[[Any, int], None]:
+        def apply(frame: Any, number: int) -> None:
+            stream = frame._jdf.sparkSession().sparkContext().getLocalProperty("sql.streaming.queryId")
+            self._apply(flow, frame, f"{self._pipeline.name}/{flow.name}/{stream}/{number}", number)
+
+        return apply
+
+    def _apply(self, flow: FlowDefinition, frame: Any, token: str, number: int) -> None:
+        """One batch of a flow: one commit, of good rows and refused ones together."""
+        definition = self._pipeline.tables[flow.target]
+        table = self._database.catalog[flow.target]
+        found = normalize(frame, table, definition.unique).toArrow()
+        refused = pc.is_valid(found[REASON])
+        good = found.filter(pc.invert(refused)).drop_columns([REASON, ROW])
+        bad = [
+            {"flow": flow.name, "batch": number, "reason": row[REASON], "content": row[ROW]}
+            for row in found.filter(refused).to_pylist()
+        ]
+        with self._lock:
+            self._database.apply(
+                {table.name: good, QUARANTINE: bad} if bad else {table.name: good}, token=token
+            )
+            for sink in self._pipeline.sinks.values():
+                self._write(sink)
+            self.progress.count(flow.name, good.num_rows, len(bad))
+            self._told(self.progress)
+
+    def _write(self, sink: SinkDefinition) -> None:
+        if sink.emits == "rows":
+            self._save(sink, self._database.view(sink.view).to_arrow(), "overwrite")
+            return
+        waiting = self._changes[sink.name]
+        if waiting:
+            self._save(sink, pa.concat_tables(waiting), "append")
+            waiting.clear()
+
+    def _save(self, sink: SinkDefinition, rows: pa.Table, mode: str) -> None:
+        frame = self._spark.createDataFrame(rows)
+        frame.write.format(sink.format).mode(mode).options(**sink.options).save()

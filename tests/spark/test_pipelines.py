@@ -1,0 +1,177 @@
+"""Pipelines: rows from files to views and sinks, each batch once, malformed rows in quarantine."""
+
+from __future__ import annotations
+
+import datetime
+import json
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import viewlet
+from viewlet.pipelines import Pipeline, load, run
+from viewlet.pipelines.definitions import PipelineError
+from viewlet.pipelines.normalize import REASON, ROW, normalize
+from viewlet.sql.catalog import Table
+from viewlet.sql.parse import parse
+
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.xdist_group("spark"),
+    pytest.mark.filterwarnings("ignore"),  # PySpark warns about its own dependencies
+]
+
+
+def orders(columns: str = "id BIGINT NOT NULL, customer VARCHAR, amount DECIMAL(9,2), day DATE") -> Table:
+    (statement,) = parse(f"CREATE TABLE orders ({columns})")
+    return statement.table  # type: ignore[union-attr]
+
+
+def normalized(frame: Any, unique: tuple[str, ...] = ()) -> tuple[list[Any], list[tuple[str, str]]]:
+    rows = normalize(frame, orders(), unique).toArrow().to_pylist()
+    good = [tuple(row.values())[:5] for row in rows if row[REASON] is None]
+    return sorted(good, key=str), sorted((row[REASON], row[ROW]) for row in rows if row[REASON] is not None)
+
+
+def test_texts_become_values_or_go_to_quarantine(spark: Any) -> None:
+    rows = [
+        ("1", "a", "2.50", "2024-01-31"),
+        ("2", None, None, None),
+        (None, "b", "1", None),
+        ("x", "b", "1", "2024-02-31"),
+        ("3", "c", "1234567890.00", None),
+    ]
+    good, bad = normalized(
+        spark.createDataFrame(rows, "id string, customer string, amount string, day string")
+    )
+    assert good == [
+        (1, "a", Decimal("2.50"), datetime.date(2024, 1, 31), 1),
+        (2, None, None, None, 1),
+    ]
+    assert [reason for reason, _ in bad] == [
+        "amount: cannot be read as DECIMAL(9,2)",
+        "id: NULL in a NOT NULL column",
+        "id: cannot be read as BIGINT; day: cannot be read as DATE",
+    ]
+    assert json.loads(bad[2][1]) == {"id": "x", "customer": "b", "amount": "1", "day": "2024-02-31"}
+
+
+def test_nothing_is_rounded(spark: Any) -> None:
+    frame = spark.createDataFrame(
+        [(1.0, "a", Decimal("2.500")), (1.5, "b", Decimal("2.500")), (2.0, "c", Decimal("2.505"))],
+        "id double, customer string, amount decimal(10,3)",
+    ).selectExpr("*", "CAST(NULL AS date) AS day")
+    good, bad = normalized(frame)
+    assert good == [(1, "a", Decimal("2.50"), None, 1)]
+    assert [reason for reason, _ in bad] == ["amount: does not fit DECIMAL(9,2)", "id: does not fit BIGINT"]
+
+
+def test_envelopes_of_change_data_capture(spark: Any) -> None:
+    row = "struct<id: long, customer: string, amount: decimal(9,2), day: date>"
+    old, new = (1, "a", Decimal(1), None), (1, "a", Decimal(2), None)
+    frame = spark.createDataFrame(
+        [("c", None, old), ("u", old, new), ("d", new, None), ("u", None, new), ("z", None, new)],
+        f"op string, before {row}, after {row}",
+    )
+    good, bad = normalized(frame)
+    weights = sorted((int(amount), weight) for _, _, amount, _, weight in good)
+    assert weights == [(1, -1), (1, 1), (2, -1), (2, 1)]
+    assert len(bad) == 2
+    assert all(reason.startswith("no usable direction") for reason, _ in bad)
+
+
+def test_directions_and_rows_sent_twice(spark: Any) -> None:
+    schema = "id long, customer string, amount decimal(9,2), day date, _change_type string"
+    rows = [(1, "a", None, None, word) for word in ("insert", "insert", "delete", "upsert")]
+    good, bad = normalized(spark.createDataFrame(rows, schema), unique=("id",))
+    assert [weight for *_, weight in good] == [-1, 1]
+    assert [reason for reason, _ in bad] == ["_change_type: upsert"]
+    with pytest.raises(PipelineError, match="no column 'day'"):
+        normalized(spark.createDataFrame([(1, "a", None)], "id long, customer string, amount decimal(9,2)"))
+
+
+def pipeline(source: Path, sink: Path, spark: Any) -> Pipeline:
+    found = Pipeline("shop")
+
+    @found.table(schema="id BIGINT NOT NULL, customer VARCHAR, amount BIGINT")
+    def orders() -> Any:
+        return spark.readStream.schema("id string, customer string, amount string").json(str(source))
+
+    @found.append_flow(target="orders")
+    def corrections() -> Any:
+        return spark.createDataFrame(
+            [(1, "ann", 5, -1)], "id long, customer string, amount long, _weight int"
+        )
+
+    @found.materialized_view
+    def spending() -> str:
+        return "SELECT customer, sum(amount) AS total, count(*) AS n FROM orders GROUP BY customer"
+
+    found.create_sink("all", view="spending", format="parquet", options={"path": str(sink / "all")})
+    found.create_sink(
+        "feed", view="spending", format="json", options={"path": str(sink / "feed")}, emits="changes"
+    )
+    return found
+
+
+def write(path: Path, rows: list[dict[str, str]]) -> None:
+    path.parent.mkdir(exist_ok=True)
+    path.write_text("\n".join(map(json.dumps, rows)))
+
+
+def test_a_durable_pipeline_takes_every_batch_once(spark: Any, tmp_path: Path) -> None:
+    """Run, new files, run again: nothing is lost, nothing counts twice, sinks follow."""
+    source, sink, file = tmp_path / "in", tmp_path / "out", str(tmp_path / "shop.viewlet")
+    write(source / "1.json", [{"id": "1", "customer": "ann", "amount": "5"}, {"id": "2", "customer": "bob"}])
+    options = {"checkpoint": str(tmp_path / "streams")}
+    progress = run(pipeline(source, sink, spark), spark, file, **options)
+    assert progress.rows == {"corrections": 1, "orders": 2}
+    write(source / "2.json", [{"id": "3", "customer": "bob", "amount": "7"}, {"id": "?", "customer": "eve"}])
+    progress = run(pipeline(source, sink, spark), spark, file, **options)
+    assert (progress.rows["orders"], progress.quarantined["orders"]) == (1, 1)
+    with viewlet.connect(file) as db:
+        assert db.view("spending").rows() == [("bob", 7, 2)]
+        (refused,) = db.table("quarantine").rows()
+        assert refused[2] == "id: cannot be read as BIGINT"
+    assert [tuple(row) for row in spark.read.parquet(str(sink / "all")).collect()] == [("bob", 7, 2)]
+    feed = spark.read.json(str(sink / "feed"))
+    signs = feed.selectExpr("customer", "n", "IF(_change_type = 'insert', 1, -1) AS sign")
+    net = signs.groupBy("customer", "n").sum("sign").where("`sum(sign)` <> 0").collect()
+    assert [tuple(row) for row in net] == [("bob", 2, 1)]
+
+
+def test_a_batch_delivered_again_is_not_applied_again(spark: Any, tmp_path: Path) -> None:
+    """Spark forgets that a batch was committed, as after a crash before its own note: the token remembers."""
+    source, sink, file = tmp_path / "in", tmp_path / "out", str(tmp_path / "shop.viewlet")
+    write(source / "1.json", [{"id": "2", "customer": "bob", "amount": "7"}])
+    options = {"checkpoint": str(tmp_path / "streams")}
+    run(pipeline(source, sink, spark), spark, file, **options)
+    for note in (tmp_path / "streams" / "orders" / "commits").iterdir():
+        note.unlink()
+    run(pipeline(source, sink, spark), spark, file, **options)
+    with viewlet.connect(file) as db:
+        assert ("bob", 7, 1) in db.view("spending").rows()
+
+
+def test_what_cannot_be_run_is_refused(spark: Any, tmp_path: Path) -> None:
+    found = Pipeline("p")
+    with pytest.raises(PipelineError, match="not durable"):
+        run(found, spark, checkpoint=str(tmp_path))
+    found.append_flow(target="nowhere")(test_nothing_is_rounded)
+    with pytest.raises(PipelineError, match="no table 'nowhere'"):
+        run(found, spark)
+    with pytest.raises(PipelineError, match="no file"):
+        load(tmp_path / "none.py")
+    (tmp_path / "empty.py").write_text("")
+    with pytest.raises(PipelineError, match="defines no table"):
+        load(tmp_path / "empty.py")
+    (tmp_path / "twice.py").write_text(
+        "from viewlet.pipelines import table\n"
+        "for _ in range(2):\n"
+        "    @table(schema='a BIGINT')\n"
+        "    def t(): ...\n"
+    )
+    with pytest.raises(PipelineError, match="'t' is defined twice"):
+        load(tmp_path / "twice.py")
