@@ -246,6 +246,25 @@ def test_the_server_may_forget_only_what_is_committed_here(replicating_server: s
         source.close()
 
 
+def test_a_broken_connection_is_an_error_and_the_next_run_goes_on(
+    replicating_server: str, postgres: Any
+) -> None:
+    postgres.execute(REMOTE)
+    source = PostgresSource(replicating_server, TABLES)
+    with open_database() as db:
+        run(db, source)
+        postgres.execute("INSERT INTO notes VALUES (1, 'a')")
+        run(db, source)
+        postgres.execute("SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots")
+        postgres.execute("INSERT INTO notes VALUES (2, 'b')")
+        wait_until(lambda: not postgres.execute("SELECT active FROM pg_replication_slots").fetchone()[0])
+        with pytest.raises(ConnectorError, match=r"broke|ended"):
+            run(db, source)
+        assert run(db, source) == 1
+        assert_equal(db, postgres)
+        source.close()
+
+
 def test_a_lost_slot_is_reported_and_forgetting_starts_over(replicating_server: str, postgres: Any) -> None:
     postgres.execute(REMOTE)
     source = PostgresSource(replicating_server, TABLES)

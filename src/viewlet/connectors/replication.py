@@ -7,14 +7,14 @@ PostgreSQL's way to write them.
 from __future__ import annotations
 
 import select
-import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Any
 
 from viewlet.connectors.base import ConnectorError
 
-ASK_AGAIN = 5.0  # seconds of silence after which the server is asked whether it is there
+FIRST_PATIENCE = 0.02  # seconds of silence after which the server is asked again
 GIVE_UP = 60.0
 
 
@@ -64,19 +64,28 @@ class Replication:
         return result
 
     def messages(self, goal: int) -> Iterator[bytes]:
-        """The messages of all transactions that were committed before ``goal``, whole, and maybe of more."""
-        seen, inside = 0, False
+        """The messages of all transactions that were committed before ``goal``, whole, and maybe of more.
+
+        The server is asked how far it has sent, and asked again only when it is silent: answers to questions
+        of before may still be on their way, and must not call forth more.
+        """
+        seen, inside, silence, patience = 0, False, 0.0, FIRST_PATIENCE
         self._ask()
         while seen < goal or inside:
-            data = self._receive()
+            data = self._receive(patience)
+            if data is None:
+                silence += patience
+                if silence > GIVE_UP:
+                    raise ConnectorError(f"PostgreSQL has been silent for {GIVE_UP:.0f} seconds")
+                patience = min(1.0, 2 * patience)
+                self._ask()
+                continue
+            silence, patience = 0.0, FIRST_PATIENCE
             if data[:1] == b"w":
                 inside = data[25:26] != b"C"
                 yield data[25:]
             elif data[:1] == b"k":
                 seen = max(seen, int.from_bytes(data[1:9], "big"))
-                if seen < goal or inside:
-                    time.sleep(0.002)  # not there yet
-                    self._ask()
 
     def confirm(self, position: int) -> None:
         """Let the server forget what stands before a position."""
@@ -87,28 +96,21 @@ class Replication:
         """Send our status; with ``reply`` the server answers with how far it has sent."""
         pgconn = self._connection.pgconn
         status = b"r" + self._confirmed.to_bytes(8, "big") * 3 + bytes(8) + bytes([reply])
-        pgconn.put_copy_data(status)
-        pgconn.flush()
+        with _broken():
+            pgconn.put_copy_data(status)
+            pgconn.flush()
 
-    def _receive(self) -> bytes:
-        import psycopg
-
+    def _receive(self, patience: float) -> bytes | None:
+        """The next piece of the stream, or ``None`` if there is none for so many seconds."""
         pgconn = self._connection.pgconn
-        waited = time.monotonic()
-        while True:
-            try:
+        with _broken():
+            size, data = pgconn.get_copy_data(1)
+            if size == 0 and select.select([pgconn.socket], [], [], patience)[0]:
+                pgconn.consume_input()
                 size, data = pgconn.get_copy_data(1)
-            except psycopg.Error as reason:
-                raise ConnectorError(f"the connection to PostgreSQL broke: {reason}") from None
-            if size > 0:
-                return bytes(data)
-            if size < 0:
-                raise ConnectorError(f"PostgreSQL ended the replication: {_reason(pgconn.get_result())}")
-            if not select.select([pgconn.socket], [], [], ASK_AGAIN)[0]:
-                self._ask()
-            if time.monotonic() - waited > GIVE_UP:
-                raise ConnectorError(f"PostgreSQL has been silent for {GIVE_UP:.0f} seconds")
-            pgconn.consume_input()
+        if size < 0:
+            raise ConnectorError(f"PostgreSQL ended the replication: {_reason(pgconn.get_result())}")
+        return bytes(data) if size else None
 
     def close(self) -> None:
         """End the connection."""
@@ -121,6 +123,16 @@ class Replication:
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+@contextmanager
+def _broken() -> Iterator[None]:
+    import psycopg
+
+    try:
+        yield
+    except psycopg.Error as reason:
+        raise ConnectorError(f"the connection to PostgreSQL broke: {reason}") from None
 
 
 def _reason(result: Any) -> str:
