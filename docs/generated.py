@@ -7,6 +7,7 @@ of date.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterator
 from functools import cache, partial
@@ -205,6 +206,20 @@ def _by_cost(program: Program) -> Iterator[tuple[str, list[str]]]:
             yield cost, tables
 
 
+def peers() -> str:
+    """The figures of the last run of ``benchmarks/peers.py``, with the command that made them."""
+    path = DOCS.parent / "benchmarks" / "results" / "peers" / "figures.json"
+    run = json.loads(path.read_text(encoding="utf-8"))
+    own = [row for row in run["figures"] if row["engine"].startswith("Viewlet")]
+    ours = {row["query"]: row["ms per batch"] for row in own}
+    lines = [f"`{run['command']}`, {run['date']}, {run['machine']}:", ""]
+    lines += ["| query | engine | ms per batch | times Viewlet's |", "|---|---|---|---|"]
+    for row in run["figures"]:
+        ratio = row["ms per batch"] / ours[row["query"]]
+        lines.append(f"| {row['query']} | {row['engine']} | {row['ms per batch']:.2f} | {ratio:.1f} |")
+    return "\n".join(lines)
+
+
 PASSAGES: dict[str, Callable[[], str]] = {
     "q3 sql": lambda: fenced("sql", Q3),
     "q3 plan": q3_plan,
@@ -218,6 +233,7 @@ PASSAGES: dict[str, Callable[[], str]] = {
     "finance": partial(suite, "finance"),
     "nested": partial(suite, "nested"),
     "tpch": partial(suite, "tpch"),
+    "peers": peers,
 }
 
 
