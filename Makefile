@@ -36,8 +36,10 @@ golden: setup ## rewrite the golden files from today's output; read the diff bef
 bench: setup ## run the benchmarks and rewrite benchmarks/RESULTS.md
 	.venv/bin/viewlet bench all
 
-docs: setup ## run every example in the documentation
-	$(PYTHON) -m pytest -q tests/test_docs.py
+docs: setup ## build the documentation as a site in build/site, after running every example in it
+	$(PYTHON) docs/generated.py
+	$(PYTHON) -m pytest -q tests/test_docs.py tests/test_site.py
+	$(PYTHON) docs/site.py
 
 clean: ## remove caches and the virtual environment
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache build dist
