@@ -28,16 +28,6 @@ GUIDES = (
     *("sql", "clients", "connectors", "durability", "operations"),
     *("spark", "sketches", "linalg", "signals"),
 )
-    "sql",
-    "clients",
-    "connectors",
-    "durability",
-    "operations",
-    "spark",
-    "sketches",
-    "linalg",
-    "signals",
-)
 
 NAVIGATION = {
     "Start": ("README.md", "docs/tutorial.md", "docs/comparison.md"),
