@@ -46,7 +46,7 @@ class Source:
 def emit(program: LoopProgram) -> Source:
     """The C source of a program."""
     lookups = _lookups(program)
-    compact = lookups > INLINE_LOOKUPS
+    compact = lookups > INLINE_LOOKUPS and not any(record.orders for record in program.records.values())
     records = name_records(program.records, apart=compact)
     registry = Registry()
     code = Writer()

@@ -48,9 +48,13 @@ class HostFunction:
 
 @dataclass(slots=True)
 class Registry:
-    """What the scalars of a program need beside themselves: string constants and functions of the host."""
+    """What the scalars of a program need beside themselves: string constants and functions of the host.
+
+    ``procedures`` are functions in C, from their text to their name, each after those that it calls.
+    """
 
     constants: dict[str, int] = field(default_factory=dict)
+    procedures: dict[str, str] = field(default_factory=dict)
     functions: list[HostFunction] = field(default_factory=list)
     memos: int = 0
     _known: dict[Scalar, int] = field(default_factory=dict)

@@ -8,10 +8,11 @@ that it reads are local variables: nothing is called per key that is asked.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from viewlet.backends.native.forms import CValue, Form, Writer, field_form, form_of, stored_form
+from viewlet.core.node import walk
 from viewlet.core.scalar import Scalar, Var
 from viewlet.loops.nodes import Along, Limit, Order, Record, Seek, Span
 from viewlet.loops.ranges import type_interval
@@ -19,6 +20,13 @@ from viewlet.loops.ranges import type_interval
 if TYPE_CHECKING:
     from viewlet.backends.native.operations import Operations
     from viewlet.backends.native.storage import CRecord
+
+
+@dataclass(frozen=True, slots=True)
+class CEdge(CValue):
+    """The variable of an edge, of the type ``kind``."""
+
+    kind: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,14 +241,57 @@ class Searches:
         edge = self._edge(op.edge)
         at = self.operations.records[op.along.record]
         order = order_at(at, op.along.position)
-        with self.out.block(f"if (!{edge}.known)"):
-            self.out.line(f"{edge}.known = true;")
-            self.out.line(f"{edge}.side = -1;")
-            tree = self._tree(op.along, order)
-            with self.out.block(f"if ({tree}->root)"):
-                walk = _Walk(self.operations.child(), op, order, tree, edge)
-                walk.begin()
-                (walk.between_entries if op.key is None else walk.at_keys)()
+
+        def write(inner: Operations) -> None:
+            found = inner.names[op.edge.name].text
+            inner.out.line(f"{found}.known = true;")
+            inner.out.line(f"{found}.side = -1;")
+            tree = Searches(inner)._tree(op.along, order)
+            with inner.out.block(f"if ({tree}->root)"):
+                down = _Walk(inner.child(), op, order, tree, found)
+                down.begin()
+                (down.between_entries if op.key is None else down.at_keys)()
+
+        call = self._procedure("VL_FUNCTION", op, {}, write)
+        self.out.line(f"if (!{edge}.known) {call};")
+
+    def _procedure(
+        self, kind: str, op: Seek | Span, results: Mapping[str, CValue], write: Callable[[Operations], None]
+    ) -> str:
+        """A call of a function that does an operation; equal ones are compiled once.
+
+        Its parameters are the variables that the operation reads, and where its ``results`` go.
+        """
+        given, passed = ["vl_instance *x"], ["x"]
+        names: dict[str, CValue] = {}
+        read = dict.fromkeys(node.name for node in walk(op) if isinstance(node, Var))
+        for i, name in enumerate(name for name in read if name in self.operations.names):
+            value = self.operations.names[name]
+            if isinstance(value, CEdge):
+                given.append(f"{value.kind} *y{i}")
+                passed.append(f"&{value.text}")
+                names[name] = replace(value, text=f"(*y{i})")
+                continue
+            given.append(f"{value.form.value} p{i}")
+            passed.append(value.text)
+            if value.null is not None:
+                given.append(f"bool p{i}_null")
+                passed.append(value.null)
+            names[name] = replace(value, text=f"p{i}", null=value.null and f"p{i}_null")
+        for i, (name, value) in enumerate(results.items()):
+            given.append(f"{value.form.value} *r{i}")
+            passed.append(f"&{value.text}")
+            names[name] = replace(value, text=f"(*r{i})")
+        out = Writer()
+        with out.block(f"{kind} void PROCEDURE({', '.join(given)})"):
+            out.line("vl_arena *const a = &x->arena;")
+            out.line("program_state *const s = x->state;")
+            unused = ["a", "s", *(parameter.split()[-1].lstrip("*") for parameter in given)]
+            out.line(", ".join(f"(void){name}" for name in unused) + ";")
+            write(self.operations.elsewhere(out, names))
+        known = self.operations.registry.procedures
+        name = known.setdefault("\n".join(out.lines), f"search{len(known)}")
+        return f"{name}({', '.join(passed)})"
 
     def _tree(self, along: Along, order: COrder) -> str:
         """The tree as a pointer, never NULL: to an empty one where there is none."""
@@ -272,9 +323,13 @@ class Searches:
         with self.out.block(head):
             self._sums(op, order, {field: values[var.name].text for field, var in op.reads})
         if needs:
-            with self.out.block("else"):
+
+            def write(inner: Operations) -> None:
                 for scan in op.scans:
-                    self.operations.add_up(scan.body, values[scan.var.name])
+                    inner.add_up(scan.body, inner.names[scan.var.name])
+
+            call = self._procedure("VL_COLD", replace(op, reads=(), start=None, stop=None), values, write)
+            self.out.line(f"else {call};")
         self.operations.names.update(values)
 
     def _negatives(self, record: str, field: str) -> str:
