@@ -77,9 +77,12 @@ class Pair:
         return not refused[0]
 
     def check(self, *, maps: bool = True) -> None:
-        """Every view, and every map, has the same contents."""
+        """Every view, and every map, has the same contents.
+
+        Engines with other access paths may choose another strategy: then there is no map to compare.
+        """
         program = self.reference.program
-        for name in program.maps if maps else ():
+        for name in program.maps if maps and program.maps == self.native.program.maps else ():
             native_map, reference_map = dict(self.native.contents(name)), dict(self.reference.contents(name))
             assert native_map == reference_map, f"map {name}: native {native_map}, reference {reference_map}"
         for name in program.views:
