@@ -63,6 +63,7 @@ MODULES = {
 STYLE = (PROJECT / "docs" / "site.css").read_text(encoding="utf-8")
 
 
+BETWEEN = re.compile(r", (?=\*|\w+[:=])")
 EXAMPLE = re.compile(r"((?:^(?:>>>|\.\.\.) ?.*\n?(?:^(?!>>>|\.\.\.)\S.*\n?)*)+)", re.MULTILINE)
 
 
@@ -139,11 +140,34 @@ def _class(name: str, thing: type) -> Iterator[str]:
             yield _prose(text)
 
 
+class _Bare(str):
+    """An annotation that is shown as it was written, without quotes."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+def _bare(annotation: Any) -> Any:
+    return _Bare(annotation) if isinstance(annotation, str) else annotation
+
+
 def _signature(thing: Any) -> str:
+    """The parameters without ``self``; long lists of them stand below each other."""
     try:
-        return str(inspect.signature(thing)).replace("self, ", "").replace("(self)", "()")
+        written = inspect.signature(thing)
     except ValueError:
         return "(...)"
+    parameters = [
+        p.replace(annotation=_bare(p.annotation)) for p in written.parameters.values() if p.name != "self"
+    ]
+    text = str(inspect.Signature(parameters, return_annotation=_bare(written.return_annotation)))
+    if len(text) < 90:
+        return text
+    inside, _, after = text[1:].rpartition(")")
+    separate = BETWEEN.sub(",\n    ", inside)
+    return f"(\n    {separate},\n){after}"
 
 
 def _prose(docstring: str) -> str:

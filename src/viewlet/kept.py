@@ -1,7 +1,7 @@
 """The rows that a table keeps: a bag, and with a primary key an index on it.
 
-Arrow batches that only insert are kept as they came, and enter the bag when somebody asks for single rows: to
-delete some, or to look a key up. Until then they cost no more than their memory.
+Arrow batches are kept as they came (``arrived.py``), and enter the bag when single rows are asked for: when a
+row is replaced by its key, or one is deleted that did not come so. Until then they cost little but memory.
 
 A batch is checked against them before anything changes: what it deletes must be there, and a key may occur
 once. Only the net effect of a batch counts, so the order of its rows does not matter, except that of two
@@ -18,19 +18,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from viewlet.backends.base import ArrowChanges, Bag, Change, MapStats, Row
+from viewlet.arrived import FEW_ROWS, Arrived
+from viewlet.backends.base import ArrowChanges, Bag, Change, MapStats, Row, merged
 from viewlet.changes import Batch
 from viewlet.core.casts import show
 from viewlet.core.types import Column, Schema
 from viewlet.errors import DataError
 from viewlet.plan.evaluate import consolidate, sorted_rows
 from viewlet.sql.catalog import Table
-from viewlet.values import physical_values, to_arrow
+from viewlet.values import to_arrow
 
 OnConflict: TypeAlias = Literal["error", "update", "nothing"]
-
-FEW_ROWS = 5_000
-"""So many rows are no burden as Python objects."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +59,9 @@ class Image:
         if not self.arrived:
             return to_arrow(sorted_rows(self.bag), columns)
         single = to_arrow([row for row, n in self.bag.items() for _ in range(n)], columns)
-        table = pa.concat_tables([single, *(pa.Table.from_batches([_copies(b)]) for b in self.arrived)])
+        plain = all(changes.inserts for changes in self.arrived)
+        batches = map(_copies, self.arrived if plain else [merged(self.arrived).net()])
+        table = pa.concat_tables([single, pa.Table.from_batches(batches)])
         keys = [key for values in table.columns for key in (values.is_valid(), values)]
         places = pa.table(keys, [str(place) for place in range(len(keys))])
         return table.take(pc.sort_indices(places, [(name, "ascending") for name in places.column_names]))
@@ -77,32 +77,28 @@ def _copies(changes: ArrowChanges) -> pa.RecordBatch:
 class KeptRows:
     """The present rows of one table."""
 
-    def __init__(self, table: Table) -> None:
+    def __init__(self, table: Table, *, native: bool = False) -> None:
         self.table = table
         self._bag: Bag = {}
-        self._arrived: list[ArrowChanges] = []
+        self._arrived = Arrived(table, native)
         self._slots = tuple(i for i, column in enumerate(table.columns) if column.name in table.key)
         self._by_key: dict[Row, Row] = {}
-        self._arrived_keys: set[Row] = set()
-        self._looked_at: tuple[ArrowChanges | None, set[Row]] = (None, set())
 
     @property
     def bag(self) -> Bag:
         """All rows, each with its number of copies."""
-        while self._arrived:
-            self._take(self._arrived.pop())
-        self._arrived_keys.clear()
+        for changes in self._arrived.drain():
+            self._take(changes)
         return self._bag
 
     def present(self) -> Image:
-        """What is kept, to be looked at before the next commit; few rows are all in the bag."""
-        if sum(map(len, self._arrived)) < FEW_ROWS:
-            return Image(self.bag)
-        return Image(self._bag, tuple(self._arrived))
+        """What is kept, to be looked at before the next commit; few rows are all in a bag."""
+        image = Image(self._bag, tuple(self._arrived.log))
+        return Image(image.rows()) if self._arrived.rows < FEW_ROWS else image
 
     def image(self) -> Image:
         """What is kept, as it is now and will stay: later commits do not change it."""
-        return Image(dict(self._bag), tuple(self._arrived))
+        return Image(dict(self._bag), tuple(self._arrived.log))
 
     def net(self, batch: Batch, on_conflict: OnConflict) -> Sequence[Change]:
         """The changes that a batch comes down to, each row once; refused if the rows do not allow them.
@@ -114,11 +110,11 @@ class KeptRows:
         """
         if self._is_plain(batch.changes):
             return batch.changes
+        bag = self.bag  # also fills the index of keys with those that arrived as Arrow
         if self.table.key:
             net = self._net_by_key(batch, on_conflict)
         else:
             net = consolidate((change.row, change.weight) for change in batch.changes)
-            bag = self.bag
             for row, weight in net.items():
                 if bag.get(row, 0) + weight < 0:
                     self._absent(row)
@@ -127,9 +123,7 @@ class KeptRows:
     def commit(self, changes: Sequence[Change]) -> None:
         """Take over changes that :meth:`net` has allowed."""
         if isinstance(changes, ArrowChanges) and self._is_plain(changes):
-            self._arrived.append(changes.owned())
-            self._arrived_keys |= self._looked_at[1]
-            self._looked_at = None, set()
+            self._arrived.add(changes)
         else:
             assert self.bag is self._bag, "what arrived before comes first"
             self._take(changes)
@@ -149,13 +143,12 @@ class KeptRows:
 
     def count(self) -> int:
         """The number of rows, copies included."""
-        return sum(self._bag.values()) + sum(changes.total for changes in self._arrived)
+        return sum(self._bag.values()) + self._arrived.rows
 
     def stats(self) -> MapStats:
         """Rows and bytes: 100 for a dict entry plus 60 per column, and the buffers of Arrow batches."""
-        rows = len(self._bag) + sum(map(len, self._arrived))
-        arrived = sum(changes.batch.nbytes for changes in self._arrived)
-        return MapStats(f"table {self.table.name}", rows, len(self._bag) * self._row_bytes + arrived)
+        size = len(self._bag) * self._row_bytes + self._arrived.bytes()
+        return MapStats(f"table {self.table.name}", len(self._bag) + self._arrived.rows, size)
 
     def growth(self, changes: Sequence[Change]) -> int:
         """The bytes that changes would add at most."""
@@ -170,27 +163,15 @@ class KeptRows:
         return 100 + 60 * len(self.table.columns)
 
     def _is_plain(self, changes: Sequence[Change]) -> bool:
-        """Is it an Arrow batch that only inserts, and no key twice?"""
-        if not isinstance(changes, ArrowChanges) or not changes.inserts:
-            return False
-        if not self._slots:
-            return True
-        if changes is not self._looked_at[0]:
-            self._looked_at = changes, self._keys(changes)
-        keys = self._looked_at[1]
-        apart = keys.isdisjoint(self._arrived_keys) and keys.isdisjoint(self._by_key)
-        return apart and len(keys) == changes.total
-
-    def _keys(self, changes: ArrowChanges) -> set[Row]:
-        """The primary keys of the rows of a batch."""
-        columns = [(changes.batch.column(slot), self.table.columns[slot].type) for slot in self._slots]
-        return set(zip(*(physical_values(values, kind) for values, kind in columns), strict=True))
+        """Is it an Arrow batch that concerns rows of Arrow batches alone?"""
+        return isinstance(changes, ArrowChanges) and self._arrived.allows(changes, self._by_key)
 
     def _key(self, row: Row) -> Row:
         return tuple([row[slot] for slot in self._slots])
 
     def _net_by_key(self, batch: Batch, on_conflict: OnConflict) -> Bag:
         """Deletions first, then insertions in order, each against the rows as they would be by then."""
+        assert self.bag is self._bag, "all keys are at hand now"
         changes = consolidate((change.row, change.weight) for change in batch.changes)
         gone: dict[Row, Row] = {}
         for row, weight in changes.items():
