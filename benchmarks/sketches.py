@@ -1,163 +1,62 @@
 """Provenance sketches: following changes against capturing again, and both against doing without.
 
     python benchmarks/sketches.py --rows 200000 --parts groups mixes      # a minute
-    python benchmarks/sketches.py --rows 10000000 --backends duckdb postgres
+    python benchmarks/sketches.py --rows 10000000 --scale 1 --backends duckdb postgres spark
 
-The experiments are those of section 10 of the paper on in-memory incremental maintenance of sketches: number
-of groups, of aggregates and of fragments, joins, join selectivity, break-even, crimes, bounded buffers,
-end-to-end mixes. Times are wall seconds, the smallest of a few repetitions; ratios are within one run.
-PostgreSQL is a server of our own, started from the machine's binaries.
+The experiments are those of section 10 of the paper on in-memory incremental maintenance of sketches: TPC-H,
+crimes, number of groups, of aggregates and of fragments, joins, join selectivity, break-even, optimizations
+on and off, memory of bounded buffers, end-to-end mixes. Times are wall seconds, the smallest of a few
+repetitions; ratios are within one run. *Capture again* is the quicker of the two ways to capture from
+scratch, whatever the sketch itself uses. PostgreSQL is a server of our own, started from the machine's
+binaries; Spark queries Parquet files. Results go to ``benchmarks/results/sketches``.
 """
 
 from __future__ import annotations
 
 import argparse
-import importlib.util
-import platform
+import gc
 import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+import tracemalloc
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import duckdb
-import matplotlib
 import numpy as np
 import pyarrow as pa
 
-from viewlet import sketches
+from sketches_harness import Database, Report, best, databases
+from viewlet.sketches.sketch import Maintain
+from viewlet.sketches.state import Keep
+from viewlet.workloads import tpch
 from viewlet.workloads.crimes import crimes
-
-matplotlib.use("Agg")
-import matplotlib.pyplot as plt
 
 RESULTS = Path(__file__).parent / "results" / "sketches"
 DELTAS = (10, 100, 1000)
-REPEATS = 3
 RANGES = 400
 
 
-@dataclass
-class Report:
-    """Tables in the order in which they were measured; every plot is drawn from a table."""
+@dataclass(frozen=True)
+class Size:
+    """How much is measured."""
 
-    folder: Path
-    lines: list[str] = field(default_factory=list)
-
-    def table(self, title: str, columns: list[str], rows: list[list[Any]]) -> None:
-        text = [f"## {title}", "", "| " + " | ".join(columns) + " |", "|" + "---|" * len(columns)]
-        text += ["| " + " | ".join(_cell(value) for value in row) + " |" for row in rows]
-        self.lines += [*text, ""]
-        print("\n".join(text), "\n", flush=True)
-
-    def plot(
-        self, name: str, title: str, x: str, y: str, series: dict[str, list[tuple[float, float]]]
-    ) -> None:
-        figure, axes = plt.subplots(figsize=(6, 4))
-        for label, points in series.items():
-            axes.plot(*zip(*points, strict=True), marker="o", label=label)
-        axes.set(title=title, xlabel=x, ylabel=y, xscale="log", yscale="log")
-        axes.legend()
-        figure.tight_layout()
-        figure.savefig(self.folder / f"{name}.png", dpi=110)
-        plt.close(figure)
-        self.lines += [f"![{title}]({name}.png)", ""]
-
-
-def _cell(value: Any) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
-
-
-# Databases.
-
-
-def tests_server() -> Any:
-    """The module with which the tests start PostgreSQL, by its path: this file has its folder's name."""
-    path = Path(__file__).parents[1] / "tests" / "sketches" / "server.py"
-    spec = importlib.util.spec_from_file_location("postgres_server", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-class Database:
-    """A connection to be measured: how tables get into it, and queries out."""
-
-    def __init__(self, name: str, connection: Any) -> None:
-        self.name, self.connection = name, connection
-
-    def load(self, name: str, content: pa.Table, order: str | None = None) -> None:
-        if self.name == "duckdb":
-            self.connection.register("content", content)
-            by = f" ORDER BY {order}" if order else ""
-            self.connection.execute(f"CREATE OR REPLACE TABLE {name} AS SELECT * FROM content{by}")
-            self.connection.unregister("content")
-            return
-        self.connection.execute(f"DROP TABLE IF EXISTS {name}")
-        columns = ", ".join(f"{column} BIGINT" for column in content.column_names)
-        self.connection.execute(f"CREATE UNLOGGED TABLE {name} ({columns})")
-        if order:
-            content = content.sort_by(order)
-        with self.connection.cursor().copy(f"COPY {name} FROM STDIN") as copy:
-            for row in zip(*(column.to_pylist() for column in content.columns), strict=True):
-                copy.write_row(row)
-        if order:
-            self.connection.execute(f"CREATE INDEX ON {name} ({order})")
-        self.connection.execute(f"ANALYZE {name}")
-
-    def fresh_store(self) -> sketches.Store:
-        self.connection.execute("DROP SCHEMA IF EXISTS viewlet_sketches CASCADE")
-        return sketches.open(self.connection)
-
-    def run(self, text: str) -> None:
-        if self.name == "duckdb":
-            self.connection.sql(text).to_arrow_table()
-        else:
-            self.connection.execute(text).fetchall()
-
-
-@contextmanager
-def databases(names: list[str]) -> Iterator[list[Database]]:
-    with ExitStack() as stack:
-        opened = []
-        for name in names:
-            if name == "duckdb":
-                opened.append(Database(name, stack.enter_context(duckdb.connect())))
-                continue
-            import psycopg
-
-            postgres_server = tests_server()
-            folder, user = postgres_server.binaries(), postgres_server.account()
-            if folder is None or user is None:
-                print("PostgreSQL is left out: there are no binaries, or no user to run it as")
-                continue
-            text = stack.enter_context(postgres_server.server(folder, user))
-            opened.append(Database(name, stack.enter_context(psycopg.connect(text, autocommit=True))))
-        yield opened
+    rows: int
+    scale: float
+    repeats: int
+    operations: int
 
 
 # Data: a is the group, the others are measures whose mean grows with it.
 
 
 def grouped(rows: int, groups: int, seed: int = 0, measures: int = 3) -> pa.Table:
+    """Rows of the synthetic table."""
     random = np.random.default_rng(seed)
     a = random.integers(0, groups, rows)
     columns = {"a": a, "b": random.integers(0, 2000, rows)}
     for place in range(measures):
         columns["cdefghijkl"[place]] = a * 2000 // groups + random.integers(-50, 51, rows)
     return pa.table(columns)
-
-
-def best(work: Callable[[], object], repeats: int = REPEATS) -> float:
-    times = []
-    for _ in range(repeats):
-        began = time.perf_counter()
-        work()
-        times.append(time.perf_counter() - began)
-    return min(times)
 
 
 @dataclass
@@ -170,6 +69,7 @@ class Measured:
 
     @property
     def ratios(self) -> dict[int, float]:
+        """How many times following is quicker."""
         return {size: self.capture / seconds for size, seconds in self.follow.items()}
 
 
@@ -179,18 +79,24 @@ def measure(
     on: str,
     changes: Callable[[int], pa.Table],
     sizes: tuple[int, ...],
+    repeats: int,
     ranges: int = RANGES,
-    bound: int | None = None,
+    table: str = "r",
+    **options: Any,
 ) -> Measured:
     """Insert and delete batches of each size, and time the sketch's part of it."""
     store = database.fresh_store()
-    sketch = store.capture(text, on=on, ranges=ranges, eager=False, maintain="incremental", bound=bound)
-    capture = best(sketch.recapture)
-    table = on.split(".")[0] if changes(1).column_names == _columns(store, on) else "r"
+    again = [
+        store.capture(text, on=on, ranges=ranges, eager=False, keep="operators", way=way)
+        for way in ("auto", "two_pass")
+    ]
+    capture = min(best(other.recapture, repeats) for other in again)
+    store.sketches.clear()
+    sketch = store.capture(text, on=on, ranges=ranges, eager=False, maintain="incremental", **options)
     follow = {}
     for size in sizes:
         times = []
-        for _ in range(REPEATS):
+        for _ in range(repeats):
             batch = changes(size)
             for weight in (1, -1):
                 store.apply({table: batch.append_column("_weight", pa.array([weight] * size))})
@@ -199,50 +105,58 @@ def measure(
                 times.append(time.perf_counter() - began)
         follow[size] = min(times)
     assert sketch.incremental, sketch.explain()
+    assert sketch.costs.captures == 1, sketch.explain()
     return Measured(capture, follow, sketch.entries())
 
 
-def _columns(store: sketches.Store, on: str) -> list[str]:
-    return list(store._backend.catalog()[on.split(".")[0]].column_names)
-
-
-def sweep(
-    report: Report, title: str, name: str, cases: dict[str, Measured], sizes: tuple[int, ...] = DELTAS
-) -> None:
+def sweep(report: Report, title: str, cases: dict[str, Measured], sizes: tuple[int, ...] = DELTAS) -> None:
+    """One row per case, one line of the plot each."""
     columns = ["case", "capture again, s", *(f"follow {size}, s" for size in sizes)]
     columns += [f"ratio at {size}" for size in sizes]
     rows = [
         [case, m.capture, *(m.follow[s] for s in sizes), *(m.ratios[s] for s in sizes)]
         for case, m in cases.items()
     ]
-    report.table(title, columns, rows)
     series = {case: [(size, m.ratios[size]) for size in sizes] for case, m in cases.items()}
-    report.plot(name, title, "changed rows", "capture again / follow", series)
+    report.table(title, columns, rows, {"x": "changed rows", "y": "capture again / follow", "series": series})
 
 
 # Experiments.
 
+HAVING = "SELECT a, avg(b) AS ab FROM r GROUP BY a HAVING avg(c) < 640"
 
-def groups(report: Report, database: Database, rows: int) -> None:
+
+def groups(report: Report, database: Database, size: Size) -> None:
+    """From few groups to many."""
     cases = {}
-    for number in (50, 1000, 5000, rows // 20):
-        database.load("r", grouped(rows, number))
-        text = "SELECT a, avg(b) AS ab FROM r GROUP BY a HAVING avg(c) < 640"
-        cases[f"{number} groups"] = measure(
-            database, text, "r.a", lambda n, g=number: grouped(n, g, n), DELTAS
-        )
-    sweep(report, f"Number of groups, {database.name}", f"groups_{database.name}", cases)
+    for number in (50, 1000, 5000, size.rows // 20):
+        database.load("r", grouped(size.rows, number))
+        change = lambda n, g=number: grouped(n, g, n)  # noqa: E731
+        cases[f"{number} groups"] = measure(database, HAVING, "r.a", change, DELTAS, size.repeats)
+    sweep(report, f"Number of groups, {size.rows} rows, {database.name}", cases)
 
 
-def aggregates(report: Report, database: Database, rows: int) -> None:
-    database.load("r", grouped(rows, 5000, measures=9))
+def triggers(report: Report, database: Database, size: Size) -> None:
+    """Operators beside the database against triggers compiled for the sketch."""
+    database.load("r", grouped(size.rows, 5000))
+    keeps: tuple[Keep, ...] = ("operators", "native")
+    change = lambda n: grouped(n, 5000, n)  # noqa: E731
+    cases = {
+        keep: measure(database, HAVING, "r.a", change, DELTAS, size.repeats, keep=keep) for keep in keeps
+    }
+    sweep(report, f"Operators and triggers, {size.rows} rows, {database.name}", cases)
+
+
+def aggregates(report: Report, database: Database, size: Size) -> None:
+    """From one aggregate in HAVING to nine."""
+    database.load("r", grouped(size.rows, 5000, measures=9))
     cases = {}
     for number in (1, 2, 4, 9):
         conditions = ["avg(c) < 640", *(f"avg({column}) > -100" for column in "defghijk"[: number - 1])]
         text = f"SELECT a, avg(b) AS ab FROM r GROUP BY a HAVING {' AND '.join(conditions)}"
         change = lambda n: grouped(n, 5000, n, measures=9)  # noqa: E731
-        cases[f"{number} aggregates"] = measure(database, text, "r.a", change, DELTAS)
-    sweep(report, f"Number of aggregates, {database.name}", f"aggregates_{database.name}", cases)
+        cases[f"{number} aggregates"] = measure(database, text, "r.a", change, DELTAS, size.repeats)
+    sweep(report, f"Number of aggregates, {size.rows} rows, {database.name}", cases)
 
 
 JOIN = (
@@ -251,44 +165,56 @@ JOIN = (
 )
 
 
-def joins(report: Report, database: Database, rows: int) -> None:
-    cases = {}
-    for label, number, copies, share in (
-        ("1-n, 50 groups", 50, 1, 1.0),
-        ("1-n, 5000 groups", 5000, 1, 1.0),
-        ("20-n, 5000 groups", 5000, 20, 1.0),
-        ("selectivity 1 %", 5000, 1, 0.01),
-        ("selectivity 10 %", 5000, 1, 0.1),
-    ):
-        database.load("r", grouped(rows, number))
-        keys = np.repeat(np.arange(0, int(number * share) or 1), copies)
-        database.load("h", pa.table({"ttid": keys}))
-        cases[label] = measure(database, JOIN, "r.a", lambda n, g=number: grouped(n, g, n), DELTAS)
-    sweep(report, f"Joins, {database.name}", f"joins_{database.name}", cases)
+def _joined(
+    database: Database, size: Size, number: int, copies: int, share: float, **options: Any
+) -> Measured:
+    database.load("r", grouped(size.rows, number))
+    database.load("h", pa.table({"ttid": np.repeat(np.arange(0, int(number * share) or 1), copies)}))
+    change = lambda n: grouped(n, number, n)  # noqa: E731
+    return measure(database, JOIN, "r.a", change, DELTAS, size.repeats, **options)
 
 
-def fragments(report: Report, database: Database, rows: int) -> None:
-    database.load("r", grouped(rows, 5000))
-    text = "SELECT a, avg(b) AS ab FROM r GROUP BY a HAVING avg(c) < 640"
+def joins(report: Report, database: Database, size: Size) -> None:
+    """1-n and m-n."""
     cases = {
-        f"{number} ranges": measure(
-            database, text, "r.a", lambda n: grouped(n, 5000, n), DELTAS, ranges=number
-        )
+        "1-n, 50 groups": _joined(database, size, 50, 1, 1.0),
+        "1-n, 5000 groups": _joined(database, size, 5000, 1, 1.0),
+        "20-n, 5000 groups": _joined(database, size, 5000, 20, 1.0),
+    }
+    sweep(report, f"Joins, {size.rows} rows, {database.name}", cases)
+
+
+def selectivity(report: Report, database: Database, size: Size) -> None:
+    """What share of the rows finds a partner."""
+    cases = {
+        f"{share:.0%} joins": _joined(database, size, 5000, 1, share) for share in (0.01, 0.05, 0.1, 0.5)
+    }
+    sweep(report, f"Join selectivity, {size.rows} rows, {database.name}", cases)
+
+
+def fragments(report: Report, database: Database, size: Size) -> None:
+    """From 10 ranges to 5,000."""
+    database.load("r", grouped(size.rows, 5000))
+    change = lambda n: grouped(n, 5000, n)  # noqa: E731
+    cases = {
+        f"{number} ranges": measure(database, HAVING, "r.a", change, DELTAS, size.repeats, ranges=number)
         for number in (10, 100, 1000, 5000)
     }
-    sweep(report, f"Number of fragments, {database.name}", f"fragments_{database.name}", cases)
+    sweep(report, f"Number of fragments, {size.rows} rows, {database.name}", cases)
 
 
-def break_even(report: Report, database: Database, rows: int) -> None:
-    sizes = tuple(int(rows * share) for share in (0.001, 0.005, 0.01, 0.05, 0.1))
-    database.load("r", grouped(rows, 500))
-    text = "SELECT a, avg(b) AS ab FROM r GROUP BY a HAVING avg(c) < 640"
-    cases = {"500 groups": measure(database, text, "r.a", lambda n: grouped(n, 500, n), sizes)}
-    sweep(report, f"Break-even, {database.name}", f"break_even_{database.name}", cases, sizes)
+def break_even(report: Report, database: Database, size: Size) -> None:
+    """Up to a change of a tenth of the table."""
+    sizes = tuple(int(size.rows * share) for share in (0.001, 0.005, 0.01, 0.05, 0.1))
+    database.load("r", grouped(size.rows, 500))
+    change = lambda n: grouped(n, 500, n)  # noqa: E731
+    cases = {"500 groups": measure(database, HAVING, "r.a", change, sizes, size.repeats)}
+    sweep(report, f"Break-even, {size.rows} rows, {database.name}", cases, sizes)
 
 
-def city(report: Report, database: Database, rows: int) -> None:
-    database.load("crimes", crimes(rows))
+def city(report: Report, database: Database, size: Size) -> None:
+    """The two queries over crimes."""
+    database.load("crimes", crimes(size.rows))
     queries = {
         "crimes 1": ("SELECT beat, year, count(id) AS n FROM crimes GROUP BY beat, year", "crimes.beat"),
         "crimes 2": (
@@ -297,48 +223,150 @@ def city(report: Report, database: Database, rows: int) -> None:
             "crimes.beat",
         ),
     }
+    change = lambda n: crimes(n, first=size.rows)  # noqa: E731
     cases = {
-        name: measure(database, text, on, lambda n: crimes(n, first=rows), DELTAS)
+        name: measure(database, text, on, change, DELTAS, size.repeats, table="crimes")
         for name, (text, on) in queries.items()
     }
-    sweep(report, f"Crimes, {database.name}", f"crimes_{database.name}", cases)
+    sweep(report, f"Crimes, {size.rows} rows, {database.name}", cases)
 
 
-def buffers(report: Report, database: Database, rows: int) -> None:
-    database.load("r", grouped(rows, rows // 20))
-    text = "SELECT a, sum(b) AS s FROM r GROUP BY a ORDER BY s DESC, a LIMIT 20"
+REVENUE = "sum(l_extendedprice * (1 - l_discount))"
+# Orders are total: ties are broken by a key, without which rule S9 refuses a LIMIT.
+TPCH = {
+    "Q1, by part": (
+        "SELECT l_partkey, sum(l_quantity) AS q, count(*) AS n FROM lineitem "
+        "WHERE l_shipdate <= DATE '1998-09-02' GROUP BY l_partkey HAVING sum(l_quantity) > 1200",
+        "lineitem.l_partkey",
+    ),
+    "Q3": (
+        f"SELECT l_orderkey, o_orderdate, o_shippriority, {REVENUE} AS revenue "
+        "FROM customer, orders, lineitem WHERE c_mktsegment = 'BUILDING' AND c_custkey = o_custkey "
+        "AND l_orderkey = o_orderkey AND o_orderdate < DATE '1995-03-15' AND l_shipdate > DATE '1995-03-15' "
+        "GROUP BY l_orderkey, o_orderdate, o_shippriority "
+        "ORDER BY revenue DESC NULLS LAST, o_orderdate, l_orderkey, o_shippriority LIMIT 10",
+        "lineitem.l_orderkey",
+    ),
+    "Q10": (
+        f"SELECT c_custkey, {REVENUE} AS revenue FROM customer, orders, lineitem "
+        "WHERE c_custkey = o_custkey AND l_orderkey = o_orderkey AND o_orderdate >= DATE '1993-10-01' "
+        "AND o_orderdate < DATE '1994-01-01' AND l_returnflag = 'R' "
+        "GROUP BY c_custkey ORDER BY revenue DESC NULLS LAST, c_custkey LIMIT 20",
+        "customer.c_custkey",
+    ),
+    "Q18": (
+        "SELECT c_custkey, o_orderkey, sum(l_quantity) AS q FROM customer, orders, lineitem "
+        "WHERE c_custkey = o_custkey AND o_orderkey = l_orderkey "
+        "GROUP BY c_custkey, o_orderkey HAVING sum(l_quantity) > 300",
+        "lineitem.l_orderkey",
+    ),
+}
+
+
+def benchmark_tables(report: Report, database: Database, size: Size) -> None:
+    """TPC-H queries with HAVING and top-k; changes are of lineitem."""
+    tables = tpch.tables(size.scale, ["customer", "orders", "lineitem"])
+    lines = tables["lineitem"]
+    database.load("customer", tables["customer"])
+    database.load("orders", tables["orders"])
+    database.load("lineitem", lines)
+
+    def change(n: int) -> pa.Table:
+        # Copies of rows that are there, so that every one finds its order and customer.
+        return lines.take(np.random.default_rng(n).integers(0, lines.num_rows, n)).combine_chunks()
+
+    cases = {
+        name: measure(database, text, on, change, DELTAS, size.repeats, table="lineitem")
+        for name, (text, on) in TPCH.items()
+    }
+    sweep(report, f"TPC-H, scale {size.scale:g}, {database.name}", cases)
+
+
+def optimizations(report: Report, database: Database, size: Size) -> None:
+    """Bloom filters for a join that few rows pass, and selection in the fetch of changes: on and off."""
+    cases = {}
+    for optimize in (True, False):
+        word = "with" if optimize else "without"
+        large = {"number": size.rows // 20, "copies": 1, "share": 0.2}
+        cases[f"{word} Bloom filters"] = _joined(
+            database,
+            size,
+            **large,
+            keep="operators",
+            optimize=optimize,  # type: ignore[arg-type]
+        )
+    database.load("r", grouped(size.rows, 5000))
+    text = "SELECT a, avg(b) AS ab FROM r WHERE b < 40 GROUP BY a HAVING avg(c) < 640"
+    change = lambda n: grouped(n, 5000, n)  # noqa: E731
+    for optimize in (True, False):
+        word = "with" if optimize else "without"
+        cases[f"{word} selection in the fetch"] = measure(
+            database, text, "r.a", change, DELTAS, size.repeats, keep="native", optimize=optimize
+        )
+    sweep(report, f"Optimizations, {size.rows} rows, {database.name}", cases)
+
+
+def memory(report: Report, database: Database, size: Size) -> None:
+    """Bounded buffers of top-k."""
+    database.load("r", grouped(size.rows, size.rows // 20))
+    text = "SELECT a, sum(b) AS s FROM r GROUP BY a ORDER BY s DESC NULLS LAST, a LIMIT 20"
     table = []
     for bound in (100, 1000, 10_000, None):
-        m = measure(database, text, "r.a", lambda n: grouped(n, rows // 20, n), (100,), bound=bound)
-        table.append([bound or "all", m.entries, m.follow[100]])
-    report.table(
-        f"Bounded buffers of top-20, {database.name}", ["reserve", "entries", "follow 100, s"], table
-    )
+        change = lambda n: grouped(n, size.rows // 20, n)  # noqa: E731
+        m = measure(database, text, "r.a", change, (100,), size.repeats, bound=bound)
+        table.append([bound or "all", m.entries, _megabytes(database, text, bound), m.follow[100]])
+    columns = ["reserve", "entries", "MB, groups included", "follow 100, s"]
+    report.table(f"Bounded buffers of top-20, {size.rows} rows, {database.name}", columns, table)
 
 
-def mixes(report: Report, database: Database, rows: int) -> None:
+def _megabytes(database: Database, text: str, bound: int | None) -> float:
+    """What the state of a sketch takes."""
+    store = database.fresh_store()
+    gc.collect()
+    tracemalloc.start()
+    sketch = store.capture(text, on="r.a", ranges=RANGES, eager=False, bound=bound)
+    gc.collect()
+    taken, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert sketch.incremental
+    return taken / 1e6
+
+
+def mixes(report: Report, database: Database, size: Size) -> None:
     """One operation after the other; sketches are used with the store's own choice."""
     text = "SELECT a, avg(b) AS ab FROM r GROUP BY a HAVING avg(c) < 40"
     table = []
     for updates, queries in ((1, 1), (1, 5), (5, 1)):
-        for size in (1, 20, 200, 2000):
-            seconds = {}
+        for rows in (1, 20, 200, 2000):
+            seconds: dict[str, float] = {}
+            told = ""
             for approach in ("without", "capture", "follow"):
-                database.load("r", grouped(rows, 5000), order="a")
-                seconds[approach] = _mix(database, text, updates, queries, size, approach)
-            table.append([f"{updates}U{queries}Q", size, *seconds.values()])
-    columns = ["mix", "rows per update", "without sketch, s", "captured anew, s", "followed, s"]
-    report.table(f"End to end, 12 operations, {database.name}", columns, table)
+                database.load("r", grouped(size.rows, 5000), order="a")
+                seconds[approach], told = _mix(
+                    database, text, updates, queries, rows, approach, size.operations
+                )
+            ratio = seconds["follow"] / min(seconds["without"], seconds["capture"])
+            table.append([f"{updates}U{queries}Q", rows, *seconds.values(), ratio, told])
+    columns = ["mix", "rows per update", "without sketch, s", "captured anew, s", "by itself, s"]
+    columns += ["by itself / best other", "its uses"]
+    report.table(
+        f"End to end, {size.operations} operations, {size.rows} rows, {database.name}", columns, table
+    )
 
 
-def _mix(database: Database, text: str, updates: int, queries: int, size: int, approach: str) -> float:
+def _mix(
+    database: Database, text: str, updates: int, queries: int, rows: int, approach: str, operations: int
+) -> tuple[float, str]:
+    """Seconds of queries and of keeping the sketch; updates cost all approaches the same."""
     store = database.fresh_store()
-    options = {"maintain": "recapture" if approach == "capture" else "auto"}
-    sketch = store.capture(text, on="r.a", ranges=RANGES, eager=False, **options)
+    maintain: Maintain = "recapture" if approach == "capture" else "auto"
+    sketch = store.capture(text, on="r.a", ranges=RANGES, eager=False, maintain=maintain)
+    store.query(text, use="never")
+    store.query(text, use="always")
     spent = 0.0
-    for operation in range(12):
+    for operation in range(operations):
         if operation % (updates + queries) < updates:
-            store.apply({"r": grouped(size, 5000, operation)})
+            store.apply({"r": grouped(rows, 5000, operation)})
             continue
         began = time.perf_counter()
         if approach == "without":
@@ -346,39 +374,44 @@ def _mix(database: Database, text: str, updates: int, queries: int, size: int, a
         else:
             store.query(text, use="always" if approach == "capture" else "auto")
         spent += time.perf_counter() - began
-    del sketch
-    return spent
+    return spent, f"{sketch.costs.use.count} of {sketch.costs.use.count + sketch.costs.full.count}"
 
 
 PARTS = {
+    "tpch": benchmark_tables,
+    "crimes": city,
     "groups": groups,
+    "triggers": triggers,
     "aggregates": aggregates,
     "joins": joins,
+    "selectivity": selectivity,
     "fragments": fragments,
     "break_even": break_even,
-    "crimes": city,
-    "buffers": buffers,
+    "optimizations": optimizations,
+    "memory": memory,
     "mixes": mixes,
 }
 
 
 def main() -> None:
+    """Measure what the command line asks for."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--rows", type=int, default=1_000_000)
-    parser.add_argument("--backends", nargs="+", default=["duckdb"], choices=["duckdb", "postgres"])
+    parser.add_argument("--scale", type=float, default=0.1, help="of TPC-H")
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--operations", type=int, default=60, help="of each mix")
+    parser.add_argument("--backends", nargs="+", default=["duckdb"], choices=["duckdb", "postgres", "spark"])
     parser.add_argument("--parts", nargs="+", default=list(PARTS), choices=list(PARTS))
     parser.add_argument("--folder", type=Path, default=RESULTS)
     parser.add_argument("--note", default="", help="a sentence about the circumstances, for the report")
     options = parser.parse_args()
     options.folder.mkdir(parents=True, exist_ok=True)
-    report = Report(options.folder)
-    machine = f"{platform.machine()}, Python {platform.python_version()}, DuckDB {duckdb.__version__}"
-    report.lines += ["# Sketches", "", f"{options.rows} rows; {machine}. {options.note}".rstrip(), ""]
+    report = Report(options.folder, options.note)
+    size = Size(options.rows, options.scale, options.repeats, options.operations)
     with databases(options.backends) as opened:
         for database in opened:
             for part in options.parts:
-                PARTS[part](report, database, options.rows)
-    (options.folder / "README.md").write_text("\n".join(report.lines))
+                PARTS[part](report, database, size)
 
 
 if __name__ == "__main__":

@@ -211,7 +211,10 @@ class Grouped:
         text = f"SELECT {', '.join(listed)} FROM ({self.input.sql()}) AS q GROUP BY {', '.join(self.keys)}"
         if self.having is None:
             return text
-        parts = tuple((calls.get(left, left), op, right) for left, op, right in self.having.parts)
+        # Not every database knows the names of the SELECT list in HAVING.
+        parts = tuple(
+            (calls[left], op, calls.get(str(right), right)) for left, op, right in self.having.parts
+        )
         return f"{text} HAVING {Condition(parts, self.having.connective).sql()}"
 
     def items(self, data: Data) -> list[Item]:

@@ -54,16 +54,52 @@ def test_measurements_overrule_predictions() -> None:
     assert costs.gain(5.0) == 0.5
 
 
-def test_following_waits_until_it_pays() -> None:
-    """Savings forgone add up to the price of following; then it is paid."""
+def measured(use: float, full: float, follow: float) -> Costs:
     costs = Costs()
-    costs.use.add(1.0)
-    costs.full.add(3.0)
-    costs.refresh.add(100, 5.0)
-    assert [costs.pays(100, 9.0) for _ in range(6)] == [False, False, True, False, False, True]
-    assert costs.pays(0, 9.0), "nothing to follow"
+    costs.use.add(use)
+    costs.full.add(full)
+    costs.refresh.add(100, follow)
+    return costs
+
+
+def test_following_waits_until_it_pays() -> None:
+    """Within one version savings forgone add up to the price of following; then it is paid."""
+    costs = measured(1.0, 3.0, 5.0)
+    assert [costs.pays(lambda: 100, 9.0) for _ in range(3)] == [False, False, True]
+    assert costs.pays(lambda: 0, 9.0), "nothing to follow"
     costs.full.value = 0.5
-    assert not costs.pays(0, 9.0), "it does not gain"
+    assert not costs.pays(lambda: 0, 9.0), "it does not gain"
+
+
+def test_following_counts_on_the_usual_queries() -> None:
+    """With many queries between changes it is paid at the first of them, with one never, if it costs more."""
+    costs = measured(1.0, 3.0, 5.0)
+    for changes in range(1, 4):
+        pending = [changes * 100]
+        answers = []
+        for _ in range(5):
+            answers.append(costs.pays(lambda: pending[0], 9.0))  # noqa: B023
+            pending[0] = 0 if answers[-1] else pending[0]
+        assert answers == ([False, False, True, True, True] if changes == 1 else [True] * 5)
+        costs.refresh = Line()
+        costs.refresh.add(100, 5.0)
+        costs.refresh.add(1000, 5.0)
+    costs = measured(1.0, 3.0, 5.0)
+    costs.refresh.add(1000, 5.0)
+    assert not any(costs.pays(lambda: change, 9.0) for change in range(1, 30))  # noqa: B023
+
+
+def test_the_whole_query_is_measured_while_it_costs_nothing() -> None:
+    costs = Costs()
+    assert not costs.pays(lambda: 5, 9.0), "with changes pending, the whole query is no loss"
+    costs.full.add(3.0)
+    assert costs.pays(lambda: 5, 9.0)
+    assert not Costs().pays(lambda: 0, 0.9), "the gate"
+
+
+def test_an_unlucky_measurement_is_forgotten() -> None:
+    costs = measured(3.0, 1.0, 0.0)
+    assert sum(costs.pays(lambda: 0, 9.0) for _ in range(100)) == 2
 
 
 def test_large_changes_are_captured_again() -> None:

@@ -148,6 +148,8 @@ def test_postgres(postgres: Any) -> None:
 
     outcomes = Counter(follow(seed, in_postgres, 14, 3) for seed in range(6000, 6030))
     assert outcomes["followed"] > 8, outcomes
+    outcomes = Counter(follow(seed, in_postgres, 6, 3, "reference") for seed in range(6100, 6115))
+    assert outcomes["followed"] > 3, outcomes
 
 
 @pytest.fixture(scope="module")

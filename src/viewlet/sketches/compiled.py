@@ -173,6 +173,8 @@ def fragments_of(partition: Partition, values: Any) -> Any:
     """
     column = Column(partition.column, partition.type)
     kind = partition.type.kind
+    if pa.types.is_null(values.type):  # a database that sends rows, not columns, has no type for no values
+        return pa.array([NULL_FRAGMENT] * len(values), pa.int32())
     if kind in NUMBERS or kind is Kind.DATE:
         numbers = values.cast(pa.int32()) if kind is Kind.DATE else values
         filled = pc.fill_null(numbers, 0).to_numpy()

@@ -6,6 +6,7 @@ ones did, a restricted query a share of the full one. Predictions give way to me
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from viewlet.core.types import Kind, Type
@@ -14,6 +15,12 @@ FORGETTING = 0.7
 """How much of an old measurement counts beside a new one."""
 EXPLORED = 4
 """After how many uses the query is run without the sketch once, to know what is gained."""
+RETRIED = 50
+"""A sketch that does not pay is tried once in so many queries."""
+MARGIN = 1.1
+"""Measurements are noisy: what is gained must exceed its price by this factor."""
+FIRST_FOLLOW, FOLLOW_ROW = 0.005, 20e-6
+"""Seconds to follow a batch, and per row of it, until they are measured."""
 
 
 @dataclass(slots=True)
@@ -79,7 +86,12 @@ class Costs:
     refresh: Line = field(default_factory=Line)
     use: Mean = field(default_factory=Mean)
     full: Mean = field(default_factory=Mean)
+    runs: Mean = field(default_factory=Mean)
+    """Queries between two changes of the data."""
+    run: int = 0
     forgone: float = 0.0
+    waiting: int = 0
+    declined: int = 0
 
     def recapture_is_cheaper(self, rows: int) -> bool:
         """Is capturing again predicted to be cheaper than following this many changes?"""
@@ -92,26 +104,53 @@ class Costs:
             return self.full.value / self.use.value
         return predicted
 
-    def pays(self, pending: int, predicted: float) -> bool:
-        """Should the next query use the sketch, although this many changes have to be followed first?
+    def pays(self, pending: Callable[[], int], predicted: float) -> bool:
+        """Should the next query use the sketch, although changes that are pending have to be followed first?
 
-        Each query saves ``full - use``. To follow the changes pays once the savings forgone since the last
-        time add up to its price: whatever comes, that costs at most twice what the best choice would have.
+        A query saves ``full - use``. To follow pays if the queries until the next change, as many as there
+        used to be, save its price, or once the savings forgone since the last change add up to it. Until the
+        whole query was measured, it is run whenever that costs nothing, which is while changes are pending.
         """
-        if not self.full.count:
-            # Without a measurement of the other way the model decides; after a few uses it is taken once.
-            return predicted > 1 and self.use.count < EXPLORED
-        if not self.use.count:
-            return predicted > 1
-        saving = self.full.value - self.use.value
+        saving = self._saving(predicted)
         if saving <= 0:
-            return False
+            return self._try_again(predicted)
+        waiting = pending()
+        self._count_query(waiting)
+        if not self.full.count:
+            return not waiting and self.use.count < EXPLORED
+        price = MARGIN * self._price(waiting)
         self.forgone += saving
-        price = (self.refresh.predict(pending) or 0.0) if pending else 0.0
-        if self.forgone < price:
+        expected = max(self.runs.value - self.run + 1, 1.0)
+        if max(saving * expected, self.forgone) < price:
             return False
-        self.forgone = 0.0
+        self.forgone, self.waiting = 0.0, 0
         return True
+
+    def _saving(self, predicted: float) -> float:
+        """Seconds saved per query; before any measurement, by the predicted gain, in units of the query."""
+        full = self.full.value if self.full.count else 1.0
+        return full - (self.use.value if self.use.count and self.full.count else full / predicted)
+
+    def _try_again(self, predicted: float) -> bool:
+        """A sketch that was measured not to pay may have been unlucky: it is tried again, rarely."""
+        self.declined += 1
+        return predicted > 1 and self.declined % RETRIED == 0
+
+    def _count_query(self, waiting: int) -> None:
+        """Notice a change of the data by what is waiting to be followed."""
+        if waiting != self.waiting:
+            if self.run:
+                self.runs.add(self.run)
+            self.run, self.forgone, self.waiting = 0, 0.0, waiting
+        self.run += 1
+
+    def _price(self, waiting: int) -> float:
+        """Seconds to follow the changes, or to capture again if that is less."""
+        if not waiting:
+            return 0.0
+        follow = self.refresh.predict(waiting)
+        follow = FIRST_FOLLOW + FOLLOW_ROW * waiting if follow is None else follow
+        return min(follow, self.capture.value) if self.capture.count else follow
 
 
 @dataclass(frozen=True, slots=True)

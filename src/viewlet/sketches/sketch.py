@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 import time
 import zlib
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
 from viewlet.plan.nodes import Query
@@ -25,6 +25,8 @@ from viewlet.sql.catalog import Table
 
 Maintain: TypeAlias = Literal["auto", "incremental", "recapture"]
 """Follow changes or capture again: as the cost model says, or always the one or the other."""
+WORTH = 1.5
+"""Another layout is advised if it gains this much more."""
 LARGE = 2_000_000
 """From so many rows on, triggers are worth a C compiler's time."""
 
@@ -56,7 +58,7 @@ class Sketch:
     _found: Fragments = field(default_factory=list)
     _state: State | None = None
     _counters: Counters | None = None
-    _predicted: tuple[Fragments, float] | None = None
+    _predicted: tuple[int, float] | None = None
 
     # Reading.
 
@@ -107,11 +109,14 @@ class Sketch:
 
     def _capture(self) -> None:
         places = free_columns(self.query, self.partitions, self.judgement)
-        if self.way == "free":
+        way = self.way
+        if way == "auto" and self.maintain == "recapture":  # the cheapest that leaves no state
+            way = "two_pass" if places is None else "free"
+        if way == "free":
             if places is None:
                 raise SketchError("free capture needs the attribute as a column of the result, by rule S2")
             self._found = capture_free(self.query, self.partitions, places, self.text, self._backend)
-        elif self.way == "two_pass" or not self._capture_with_state():
+        elif way == "two_pass" or not self._capture_with_state():
             self._state = None
             self._found = capture_two_pass(self.query, self.partitions, self._backend)
 
@@ -155,13 +160,11 @@ class Sketch:
         """How many changes the sketch has not seen; all rows, if that is not known."""
         if self._counters is not None:
             return 0
-        if self.version is None:
-            return sum(self._backend.count(table.name) for table in self.schema)
-        with self._backend.snapshot():
-            staged = self._backend.stage(self.version, self.schema)
-            if staged is None:
-                return sum(self._backend.count(table.name) for table in self.schema)
-        return sum(staged.values())
+        known = None
+        if self.version is not None:
+            with self._backend.snapshot():
+                known = self._backend.pending(self.version, self.schema)
+        return sum(self._backend.count(table.name) for table in self.schema) if known is None else known
 
     def refresh(self) -> None:
         """Bring the sketch to the present version: by the changes since its own, or from scratch."""
@@ -267,7 +270,8 @@ class Sketch:
         elif self._counters is not None:
             lines.append(f"kept as views of the database: {self._counters.entries()} counters")
         else:
-            reason = self.not_incremental or f"captured by way of {self.way}, which keeps no state"
+            way = f"captured by way of {self.way}, which keeps no state"
+            reason = self.not_incremental or ("as asked" if self.maintain == "recapture" else way)
             lines.append(f"captured again when the data changes: {reason}")
         lines.append(f"captures: {costs.captures}, of late in {costs.capture.value:.4f} s")
         lines.append(
@@ -275,16 +279,28 @@ class Sketch:
         )
         lines.append(f"uses: {costs.use.count}, of late in {costs.use.value:.4f} s")
         lines.append(f"runs without: {costs.full.count}, of late in {costs.full.value:.4f} s")
-        lines.append(f"gain: {costs.gain(self.predicted_gain()):.1f}")
-        return lines
+        gain = costs.gain(self.predicted_gain())
+        lines.append(f"gain: {gain:.1f}" + ("" if gain > 1 else ", so queries do without it"))
+        return [*lines, *self._layout_advice()]
+
+    def _layout_advice(self) -> Iterator[str]:
+        """What it would gain if the database could skip all that the sketch does."""
+        for restriction in self.restrictions:
+            skipping = self._backend.skipping(*restriction)
+            now, best = predicted_gain(skipping), predicted_gain(replace(skipping, touched=skipping.kept))
+            if best > WORTH * now:
+                order = f"in the order of {restriction[0].name}, or with an index on it"
+                yield f"stored {order}, the gain would be about {best:.1f}"
 
     def predicted_gain(self) -> float:
         """How many times faster its query should be with the sketch than without."""
-        if self._predicted is None or self._predicted[0] != self._found:
+        kept = sum(map(len, self._found))
+        # What is skipped is looked up again when the sketch has grown or shrunk, not after every change.
+        if self._predicted is None or abs(kept - self._predicted[0]) > 0.1 * self._predicted[0]:
             gains = [
                 predicted_gain(self._backend.skipping(*restriction)) for restriction in self.restrictions
             ]
-            self._predicted = (self._found, max(gains))
+            self._predicted = (kept, max(gains))
         return self._predicted[1]
 
     @property

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any, Literal, TypeAlias
 
@@ -45,6 +45,7 @@ class Store:
         self.sketches: list[Sketch] = []
         self._catalog: Catalog | None = None
         self._compiled: dict[str, Query] = {}
+        self._parsed: dict[str, exp.Query] = {}
         for _, content in sorted(backend.saved().items()):
             self._restore(read_saved(content))
 
@@ -207,18 +208,19 @@ class Store:
         with self._backend.snapshot():
             sketch = min(self._serving(sql), key=_kept_share)
             if use == "never" or (use == "auto" and not self._pays(sketch)):
-                return self._timed(sql, sketch.costs.full)
+                return self._timed(lambda: sql, sketch.costs.full)
             sketch = self.find(sql)
             sketch.require_usable()
-            return self._timed(self._restricted(sql, sketch), sketch.costs.use)
+            return self._timed(lambda: self._restricted(sql, sketch), sketch.costs.use)
 
     @staticmethod
     def _pays(sketch: Sketch) -> bool:
-        return sketch.costs.pays(sketch.pending(), sketch.predicted_gain())
+        return sketch.costs.pays(sketch.pending, sketch.predicted_gain())
 
-    def _timed(self, text: str, mean: Mean) -> pa.Table:
+    def _timed(self, text: Callable[[], str], mean: Mean) -> pa.Table:
+        """The result of a query; what it takes to write its text counts."""
         began = time.perf_counter()
-        result = self._backend.run(text)
+        result = self._backend.run(text())
         mean.add(time.perf_counter() - began)
         return result
 
@@ -265,14 +267,15 @@ class Store:
         return None
 
     def _restricted(self, sql: str, sketch: Sketch) -> str:
-        parsed = parse_query(sql, self._backend.dialect)
+        if sql not in self._parsed:
+            self._parsed[sql] = parse_query(sql, self._backend.dialect)
         conditions = conditions_of(sketch.restrictions, self._backend.condition)
         parts: dict[str, exp.Table] = {}
         for name in conditions:
             part = self._backend.reduced([r for r in sketch.restrictions if r[0].table == name])
             if part is not None:
                 parts[name] = part
-        return self._backend.sql(restrict(parsed, conditions, parts))
+        return self._backend.sql(restrict(self._parsed[sql], conditions, parts))
 
     # State.
 
@@ -298,7 +301,7 @@ class Store:
     def _compile(self, sql: str) -> tuple[Query, Catalog]:
         catalog = self._backend.catalog()
         if catalog is not self._catalog:
-            self._catalog, self._compiled = catalog, {}
+            self._catalog, self._compiled, self._parsed = catalog, {}, {}
         if sql not in self._compiled:
             self._compiled[sql] = compile_query(sql, catalog, self._backend.dialect)
         return self._compiled[sql], catalog

@@ -70,6 +70,9 @@ class Backend(Reader, Protocol):
     def stage(self, since: Version, tables: Iterable[Table]) -> dict[str, int] | None:
         """Let ``staged`` mean the changes since a version, and count them; ``None`` if they are unknown."""
 
+    def pending(self, since: Version, tables: Iterable[Table]) -> int | None:
+        """How many changes there were since a version; ``None`` if they are unknown."""
+
     def staged_rows(self, table: Table, columns: Sequence[Column]) -> list[Row]:
         """Some columns of the staged changes that appear."""
 

@@ -158,6 +158,10 @@ class ViewletDatabase:
         """Changes are not kept: what no view follows is captured again."""
         return {} if since == self.version() else None
 
+    def pending(self, since: Version, tables: Iterable[Table]) -> int | None:
+        """Changes are not kept."""
+        return 0 if since == self.version() else None
+
     def staged_rows(self, table: Table, columns: Sequence[Column]) -> list[Row]:
         """Never asked for: nothing is staged."""
         raise AssertionError(f"changes of {table.name} are not staged")

@@ -304,6 +304,11 @@ class DuckDB:
             counts[table.name] = staged
         return {name: count for name, count in counts.items() if count}
 
+    def pending(self, since: Version, tables: Iterable[Table]) -> int | None:
+        """The length of the logs, as staging finds it."""
+        staged = self.stage(since, tables)
+        return None if staged is None else sum(staged.values())
+
     def staged_rows(self, table: Table, columns: Sequence[Column]) -> list[Row]:
         """Some columns of the staged insertions."""
         listed = ", ".join(f'"{column.name}"' for column in columns)

@@ -15,9 +15,9 @@ import pyarrow as pa
 from sqlglot import exp
 
 from viewlet.backends.base import Change
-from viewlet.core.types import BIGINT, Column, Type, Value
+from viewlet.core.types import Column, Type, Value
 from viewlet.sketches.backends.base import Version, arrow_rows, weighted_batch
-from viewlet.sketches.backends.parquet_files import ParquetFiles, PreparedBatch
+from viewlet.sketches.backends.parquet_files import ParquetFiles, PreparedBatch, rows_in
 from viewlet.sketches.cost import Skipping
 from viewlet.sketches.lineage import by_value
 from viewlet.sketches.operators.base import Row
@@ -211,17 +211,28 @@ class Parquet:
 
     def stage(self, since: Version, tables: Iterable[Table]) -> dict[str, int] | None:
         """The changes since a version, unless files changed by other hands."""
-        counts: dict[str, int] = {}
+        changed = self._changes(since, tables)
+        if changed is None:
+            return None
+        for name, paths in changed.items():
+            self._name(f"_changes_{name}", paths)
+        return {name: rows_in(paths) for name, paths in changed.items()}
+
+    def pending(self, since: Version, tables: Iterable[Table]) -> int | None:
+        """From the footers of the files with changes."""
+        changed = self._changes(since, tables)
+        return None if changed is None else sum(map(rows_in, changed.values()))
+
+    def _changes(self, since: Version, tables: Iterable[Table]) -> dict[str, list[str]] | None:
+        found: dict[str, list[str]] = {}
         for table in tables:
             files = self._files[table.name]
             if since[table.name] < files.manifest().since:
                 return None
             paths = files.changes(since[table.name])
             if paths:
-                self._name(f"_changes_{table.name}", paths)
-                text = f"SELECT {WEIGHT} FROM _changes_{table.name}"
-                counts[table.name] = len(self.rows(text, [BIGINT]))
-        return {name: count for name, count in counts.items() if count}
+                found[table.name] = paths
+        return found
 
     def staged_rows(self, table: Table, columns: Sequence[Column]) -> list[Row]:
         """Some columns of the staged insertions."""

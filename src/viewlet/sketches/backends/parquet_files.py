@@ -247,7 +247,7 @@ class ParquetFiles:
 
     def count(self) -> int:
         """The number of rows, from the footers."""
-        return sum(pq.read_metadata(path).num_rows for path in self.paths(self.manifest().files))
+        return rows_in(self.paths(self.manifest().files))
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,6 +270,11 @@ class PreparedBatch:
         """Remove what was written."""
         for path in (*self.files.paths(self.written), str(self.changes)):
             os.remove(path)
+
+
+def rows_in(paths: Sequence[str]) -> int:
+    """The number of rows of some files, from their footers."""
+    return sum(pq.read_metadata(path).num_rows for path in paths)
 
 
 def _tuples(table: pa.Table) -> list[tuple[Any, ...]]:

@@ -276,21 +276,37 @@ class Postgres:
 
     def stage(self, since: Version, tables: Iterable[Table]) -> dict[str, int] | None:
         """Copy what the sketch has not seen, so that joins with it are planned for its size."""
-        snapshot, own, last = since
-        if not self._remembers(snapshot, own):
+        if not self._remembers(*since[:2]):
             return None
         counts: dict[str, int] = {}
         for table in tables:
             name = f"{SCHEMA}_unseen_{table.name}"
             self._run(f'DROP TABLE IF EXISTS pg_temp."{name}"')
-            created = self._run(
-                f'CREATE TEMP TABLE "{name}" ON COMMIT DROP AS SELECT * FROM {_log(table.name)} '
-                "WHERE NOT pg_visible_in_snapshot(_transaction, %s::pg_snapshot) "
-                "AND NOT (_transaction = %s::text::xid8 AND _entry <= %s)",
-                [snapshot, str(own), last],
-            )
+            unseen, values = self._unseen(table.name, since)
+            created = self._run(f'CREATE TEMP TABLE "{name}" ON COMMIT DROP AS SELECT * {unseen}', values)
             counts[table.name] = created.rowcount
         return {name: count for name, count in counts.items() if count}
+
+    def pending(self, since: Version, tables: Iterable[Table]) -> int | None:
+        """Counted in the logs."""
+        if not self._remembers(*since[:2]):
+            return None
+        total = 0
+        for table in tables:
+            unseen, values = self._unseen(table.name, since)
+            ((count,),) = self._fetch(f"SELECT count(*) {unseen}", values)
+            total += count
+        return total
+
+    @staticmethod
+    def _unseen(table: str, since: Version) -> tuple[str, list[Any]]:
+        """The entries of a log that a version does not contain, as the end of a query, and its values."""
+        snapshot, own, last = since
+        return (
+            f"FROM {_log(table)} WHERE NOT pg_visible_in_snapshot(_transaction, %s::pg_snapshot) "
+            "AND NOT (_transaction = %s::text::xid8 AND _entry <= %s)",
+            [snapshot, str(own), last],
+        )
 
     def staged_rows(self, table: Table, columns: Sequence[Column]) -> list[Row]:
         """Some columns of the staged insertions."""
