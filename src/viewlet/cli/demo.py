@@ -1,6 +1,6 @@
 """see views stay fresh: a short guided run.
 
-Generates two streams of changes, an order book and a table of orders, keeps eight views over them,
+Generates two streams of changes, an order book and a table of orders, keeps a dozen views over them,
 shows them while they change, compares every view with DuckDB from scratch, and writes a report.
 Takes well under a minute and ends by itself. Exit code 1 if a view differs from DuckDB's answer.
 """
