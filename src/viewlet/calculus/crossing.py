@@ -101,7 +101,8 @@ def crossing_delta(query: Query, event: Event, names: Names) -> Query:
 
 
 def _term_delta(term: Term, event: Event, names: Names) -> Query:
-    moved = _moved(term, event, names)
+    totals = Term(tuple(f for f in term.factors if isinstance(f, Lift) and not f.keys))
+    moved = _moved(totals, event, names)
     if not moved:
         return delta_term(term, event, names)
     moving = _moving(term, moved)

@@ -243,8 +243,9 @@ class Compiler:
             for factor in term.factors
             if (affected := affected_by(factor, event, self.names)) is not None
         )
-        crossing = strategy == "higher_order" and crosses(target.definition, target.keys, event, self.names)
-        return unrestricted and not crossing
+        if not unrestricted or strategy != "higher_order":
+            return unrestricted
+        return not crosses(target.definition, target.keys, event, self.names)
 
     def _recompute(self, target: MapDefinition, table: str, strategy: str) -> Statement:
         materializer = self._materializer(table, DEPTHS[strategy])
