@@ -9,7 +9,13 @@ from functools import lru_cache
 from importlib.machinery import ExtensionFileLoader
 from typing import Any, Protocol
 
-from viewlet.backends.native.build import BASELINE_FLAGS, DEFAULT_FLAGS, RUNTIME, compile_library
+from viewlet.backends.native.build import (
+    BASELINE_FLAGS,
+    DEFAULT_FLAGS,
+    RUNTIME,
+    compile_library,
+    flags_for_large,
+)
 from viewlet.backends.native.emit import Source
 from viewlet.backends.native.forms import cell_kind
 from viewlet.backends.native.scalars import HostFunction
@@ -102,7 +108,7 @@ def bridge() -> Any:
 def open_program(source: Source, *, flags: Sequence[str] = DEFAULT_FLAGS, limit: int = 0) -> OpenProgram:
     """Compile a program and start it with empty state; ``limit`` bounds its bytes, 0 does not."""
     if source.compact:
-        flags = tuple("-Os" if flag == "-O2" else flag for flag in flags)
+        flags = flags_for_large(flags)
     path = compile_library(source.text, flags=flags)
     functions = tuple(map(_host_function, source.functions))
     opened: OpenProgram = bridge().open(str(path), functions, limit)

@@ -38,6 +38,24 @@ VL_COLD bool vl_map_pooled_init(vl_arena *a, vl_map_pooled *m, uint64_t size) {
     return vl_pool_init(a, &m->pool, size) && vl_index_init(a, &m->index);
 }
 
+/* A cleared record that the index knows under a hash; id 0, the scratch record, after memory ran out. */
+static VL_APART void *vl_map_pooled_take(vl_arena *a, vl_map_pooled *m, uint32_t hash, uint64_t size, uint64_t id_at) {
+    void *r = vl_pool_take(a, &m->pool, size, id_at);
+    uint32_t id = *vl_pool_word(r, id_at);
+    if (VL_LIKELY(id == 0 || vl_index_insert(a, &m->index, hash, id))) return r;
+    a->errors |= VL_E_LOST;
+    vl_pool_release(a, &m->pool, r, size, id_at);
+    r = vl_pool_at(a, &m->pool, 0, size);
+    memset(r, 0, size);
+    return r;
+}
+
+static VL_APART void vl_map_pooled_give(vl_arena *a, vl_map_pooled *m, void *r, uint32_t hash, uint64_t size,
+                                        uint64_t id_at) {
+    vl_index_remove(a, &m->index, hash, *vl_pool_word(r, id_at));
+    vl_pool_release(a, &m->pool, r, size, id_at);
+}
+
 VL_INLINE uint64_t vl_map_inplace_bytes(const vl_map_inplace *m) { return m->account.bytes; }
 VL_INLINE uint64_t vl_map_pooled_bytes(const vl_map_pooled *m) { return m->pool.account.bytes + m->index.account.bytes; }
 

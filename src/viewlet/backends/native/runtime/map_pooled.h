@@ -73,19 +73,10 @@ VL_INLINE VL_M(_record) * VL_M(_find)(const vl_arena *a, const vl_map_pooled *m,
 }
 
 VL_FUNCTION VL_M(_record) * VL_M(_insert)(vl_arena *a, vl_map_pooled *m, const VL_M(_key) * key, uint32_t hash) {
-    VL_M(_record) *r = vl_pool_take(a, &m->pool, VL_M_SIZE, VL_M_ID);
+    VL_M(_record) *r = vl_map_pooled_take(a, m, hash, VL_M_SIZE, VL_M_ID);
     r->key = *key;
-    if (VL_UNLIKELY(r->id == 0)) return r;
-    if (VL_UNLIKELY(!vl_index_insert(a, &m->index, hash, r->id))) {
-        a->errors |= VL_E_LOST;
-        vl_pool_release(a, &m->pool, r, VL_M_SIZE, VL_M_ID);
-        r = VL_M(_at)(a, m, 0);
-        memset(r, 0, sizeof *r);
-        r->key = *key;
-        return r;
-    }
 #ifdef VL_MAP_INDEXED
-    VL_M(_attach)(a, m, r);
+    if (VL_LIKELY(r->id != 0)) VL_M(_attach)(a, m, r);
 #endif
     return r;
 }
@@ -101,8 +92,7 @@ VL_FUNCTION void VL_M(_remove)(vl_arena *a, vl_map_pooled *m, VL_M(_record) * r)
 #ifdef VL_MAP_INDEXED
     VL_M(_detach)(a, m, r);
 #endif
-    vl_index_remove(a, &m->index, vl_hash32(VL_M(_hash)(&r->key)), r->id);
-    vl_pool_release(a, &m->pool, r, VL_M_SIZE, VL_M_ID);
+    vl_map_pooled_give(a, m, r, vl_hash32(VL_M(_hash)(&r->key)), VL_M_SIZE, VL_M_ID);
 }
 
 VL_INLINE void VL_M(_settle)(vl_arena *a, vl_map_pooled *m, VL_M(_record) * r) {

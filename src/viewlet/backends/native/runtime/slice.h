@@ -138,48 +138,37 @@ VL_INLINE void vl_slice_tighten(vl_arena *a, vl_slice_index *ix, vl_slice_slot *
         a->errors = before; /* not shrinking is no failure */
     }
 }
-#endif
-
-#define VL_S(suffix) VL_JOIN(VL_SLICE, suffix)
-#define VL_SM(suffix) VL_JOIN(VL_SLICE_MAP, suffix)
-
-VL_INLINE bool VL_S(_init)(vl_arena *a, vl_slice_index *ix) { return vl_slice_init(a, ix); }
+/* What entering and leaving need to know of a map's records and a slice's keys. These happen once in the life
+ * of a record, so one copy of them serves every slice of a program. */
+typedef struct {
+    uint64_t size; /* of a record */
+    uint64_t at;   /* where a record keeps its place in its slice */
+    bool (*same)(const void *record, const void *key);
+} vl_slice_kind;
 
 /* The key's slot, or the free slot where it belongs. */
-VL_INLINE vl_slice_slot *VL_S(_slot)(const vl_arena *a, const vl_map_pooled *m, const vl_slice_index *ix,
-                                     const VL_S(_key) * key, uint32_t hash) {
+VL_FUNCTION vl_slice_slot *vl_slice_seek(const vl_arena *a, const vl_pool *pool, const vl_slice_index *ix,
+                                         const vl_slice_kind *kind, const void *key, uint32_t hash) {
     vl_slice_slot *slots = vl_at(a, ix->slots);
     for (uint32_t i = hash >> ix->shift;; i = (i + 1) & ix->mask) {
         vl_slice_slot *slot = &slots[i];
         if (slot->n == 0) return slot;
         if (slot->hash != hash) continue;
         uint32_t first = slot->n == 1 ? slot->at.id : ((const uint32_t *)vl_at(a, slot->at.vector))[1];
-        VL_S(_key) other = VL_S(_of)(VL_SM(_at)(a, m, first));
-        if (VL_LIKELY(VL_S(_equal)(&other, key))) return slot;
+        if (VL_LIKELY(kind->same(vl_pool_at(a, pool, first, kind->size), key))) return slot;
     }
 }
 
-VL_INLINE bool VL_S(_is_large)(const vl_slice_index *ix) { return ix->count > VL_LARGE_MAP; }
-
-VL_INLINE void VL_S(_prefetch)(const vl_arena *a, const vl_slice_index *ix, const VL_S(_key) * key) {
-    __builtin_prefetch((const vl_slice_slot *)vl_at(a, ix->slots) + (vl_hash32(VL_S(_hash)(key)) >> ix->shift));
+VL_INLINE uint32_t *vl_slice_place(void *record, const vl_slice_kind *kind) {
+    return (uint32_t *)(void *)((uint8_t *)record + kind->at);
 }
 
-VL_INLINE vl_slice VL_S(_find)(const vl_arena *a, const vl_map_pooled *m, const vl_slice_index *ix,
-                               const VL_S(_key) * key) {
-    const vl_slice_slot *slot = VL_S(_slot)(a, m, ix, key, vl_hash32(VL_S(_hash)(key)));
-    const uint32_t *ids = slot->n > 1 ? (const uint32_t *)vl_at(a, slot->at.vector) + 1 : &slot->at.id;
-    return (vl_slice){.ids = ids, .n = slot->n};
-}
-
-/* A record that is not in the index yet. VL_E_LOST when it cannot be stored. */
-VL_FUNCTION void VL_S(_add)(vl_arena *a, vl_map_pooled *m, vl_slice_index *ix, VL_SM(_record) * r) {
-    VL_S(_key) key = VL_S(_of)(r);
-    uint32_t hash = vl_hash32(VL_S(_hash)(&key));
-    vl_slice_slot *slot = VL_S(_slot)(a, m, ix, &key, hash);
+static VL_APART void vl_slice_enter(vl_arena *a, const vl_pool *pool, vl_slice_index *ix, const vl_slice_kind *kind,
+                                    const void *key, uint32_t hash, void *record, uint32_t id) {
+    vl_slice_slot *slot = vl_slice_seek(a, pool, ix, kind, key, hash);
     if (slot->n) {
-        r->VL_S(_at) = slot->n;
-        if (VL_UNLIKELY(!vl_slice_append(a, ix, slot, r->id))) a->errors |= VL_E_LOST;
+        *vl_slice_place(record, kind) = slot->n;
+        if (VL_UNLIKELY(!vl_slice_append(a, ix, slot, id))) a->errors |= VL_E_LOST;
         return;
     }
     if (VL_UNLIKELY(ix->count >= ix->grow_at)) {
@@ -187,34 +176,86 @@ VL_FUNCTION void VL_S(_add)(vl_arena *a, vl_map_pooled *m, vl_slice_index *ix, V
             a->errors |= VL_E_LOST;
             return;
         }
-        slot = VL_S(_slot)(a, m, ix, &key, hash);
+        slot = vl_slice_seek(a, pool, ix, kind, key, hash);
     }
-    *slot = (vl_slice_slot){.hash = hash, .n = 1, .at = {.id = r->id}};
-    r->VL_S(_at) = 0;
+    *slot = (vl_slice_slot){.hash = hash, .n = 1, .at = {.id = id}};
+    *vl_slice_place(record, kind) = 0;
     ix->count++;
 }
 
 /* Found by its own id, not by its key: no other record is read but the one that takes its place. */
-VL_FUNCTION void VL_S(_drop)(vl_arena *a, vl_map_pooled *m, vl_slice_index *ix, VL_SM(_record) * r) {
-    VL_S(_key) key = VL_S(_of)(r);
-    uint32_t hash = vl_hash32(VL_S(_hash)(&key)), at = r->VL_S(_at);
+static VL_APART void vl_slice_leave(vl_arena *a, const vl_pool *pool, vl_slice_index *ix, const vl_slice_kind *kind,
+                                    uint32_t hash, void *record, uint32_t id) {
+    uint32_t at = *vl_slice_place(record, kind);
     vl_slice_slot *slots = vl_at(a, ix->slots);
     for (uint32_t i = hash >> ix->shift; slots[i].n; i = (i + 1) & ix->mask) {
         vl_slice_slot *slot = &slots[i];
         if (slot->hash != hash || at >= slot->n) continue;
         if (slot->n == 1) {
-            if (slot->at.id != r->id) continue;
+            if (slot->at.id != id) continue;
             vl_slice_close_gap(a, ix, slot);
             return;
         }
         uint32_t *ids = (uint32_t *)vl_at(a, slot->at.vector) + 1;
-        if (ids[at] != r->id) continue;
+        if (ids[at] != id) continue;
         uint32_t last = ids[--slot->n];
         ids[at] = last;
-        VL_SM(_at)(a, m, last)->VL_S(_at) = at;
+        *vl_slice_place(vl_pool_at(a, pool, last, kind->size), kind) = at;
         vl_slice_tighten(a, ix, slot);
         return;
     }
+}
+#endif
+
+#define VL_S(suffix) VL_JOIN(VL_SLICE, suffix)
+#define VL_SM(suffix) VL_JOIN(VL_SLICE_MAP, suffix)
+
+VL_INLINE bool VL_S(_init)(vl_arena *a, vl_slice_index *ix) { return vl_slice_init(a, ix); }
+
+VL_FUNCTION bool VL_S(_same)(const void *record, const void *key) {
+    VL_S(_key) own = VL_S(_of)(record);
+    return VL_S(_equal)(&own, key);
+}
+
+static const vl_slice_kind VL_S(_kind) __attribute__((unused)) = {
+    sizeof(VL_SM(_record)), offsetof(VL_SM(_record), VL_S(_at)), VL_S(_same)};
+
+VL_INLINE bool VL_S(_is_large)(const vl_slice_index *ix) { return ix->count > VL_LARGE_MAP; }
+
+VL_INLINE void VL_S(_prefetch)(const vl_arena *a, const vl_slice_index *ix, const VL_S(_key) * key) {
+    __builtin_prefetch((const vl_slice_slot *)vl_at(a, ix->slots) + (vl_hash32(VL_S(_hash)(key)) >> ix->shift));
+}
+
+/* Where a program is large, one copy of the search serves all; else each slice has its own. */
+VL_INLINE vl_slice VL_S(_find)(const vl_arena *a, const vl_map_pooled *m, const vl_slice_index *ix,
+                               const VL_S(_key) * key) {
+    uint32_t hash = vl_hash32(VL_S(_hash)(key));
+#ifdef VL_COMPACT
+    const vl_slice_slot *slot = vl_slice_seek(a, &m->pool, ix, &VL_S(_kind), key, hash);
+#else
+    const vl_slice_slot *slots = vl_at(a, ix->slots), *slot;
+    for (uint32_t i = hash >> ix->shift;; i = (i + 1) & ix->mask) {
+        slot = &slots[i];
+        if (slot->n == 0) break;
+        if (slot->hash != hash) continue;
+        uint32_t first = slot->n == 1 ? slot->at.id : ((const uint32_t *)vl_at(a, slot->at.vector))[1];
+        VL_S(_key) other = VL_S(_of)(VL_SM(_at)(a, m, first));
+        if (VL_LIKELY(VL_S(_equal)(&other, key))) break;
+    }
+#endif
+    const uint32_t *ids = slot->n > 1 ? (const uint32_t *)vl_at(a, slot->at.vector) + 1 : &slot->at.id;
+    return (vl_slice){.ids = ids, .n = slot->n};
+}
+
+/* A record that is not in the index yet. VL_E_LOST when it cannot be stored. */
+VL_INLINE void VL_S(_add)(vl_arena *a, vl_map_pooled *m, vl_slice_index *ix, VL_SM(_record) * r) {
+    VL_S(_key) key = VL_S(_of)(r);
+    vl_slice_enter(a, &m->pool, ix, &VL_S(_kind), &key, vl_hash32(VL_S(_hash)(&key)), r, r->id);
+}
+
+VL_INLINE void VL_S(_drop)(vl_arena *a, vl_map_pooled *m, vl_slice_index *ix, VL_SM(_record) * r) {
+    VL_S(_key) key = VL_S(_of)(r);
+    vl_slice_leave(a, &m->pool, ix, &VL_S(_kind), vl_hash32(VL_S(_hash)(&key)), r, r->id);
 }
 
 #undef VL_S
