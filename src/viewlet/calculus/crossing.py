@@ -21,6 +21,7 @@ from viewlet.calculus.events import Event
 from viewlet.calculus.monotone import DOWN, UP, Growth, monotone_parts
 from viewlet.calculus.nodes import (
     Cond,
+    Extremum,
     Factor,
     Let,
     Lift,
@@ -31,16 +32,16 @@ from viewlet.calculus.nodes import (
     product,
 )
 from viewlet.core.names import Names
-from viewlet.core.scalar import Scalar, Var, call, substitute, variables
+from viewlet.core.scalar import Call, Scalar, Var, call, conjuncts, substitute, variables
 
 
 def crosses(query: Query, keys: Iterable[Var], event: Event, names: Names) -> bool:
     """Is every value that an event changes for all rows a threshold that rows of the result cross?
 
     That is so if it is a sum that is compared, by monotone conditions, with one variable that the result
-    shows: then rows of the result come and go one by one. Where the variable is summed out, a sum over an
-    interval does better: it needs no look at the rows that cross. Where it must equal the threshold, so does
-    a lookup of the rows that do.
+    shows or that belongs to a group it shows: then rows of the result come and go one by one. Where the
+    variable is summed out, a sum over an interval does better: it needs no look at the rows that cross. Where
+    it must equal the threshold, so does a lookup of the rows that do.
     """
     shown = {key.name for key in keys}
     for term in query:
@@ -48,6 +49,11 @@ def crosses(query: Query, keys: Iterable[Var], event: Event, names: Names) -> bo
         if moved and not _is_threshold(term, moved, shown):
             return False
     return True
+
+
+def moves(query: Query, event: Event, names: Names) -> bool:
+    """Can an event change a nested value whatever the row is?"""
+    return any(_moved(term, event, names) for term in query)
 
 
 def _moved(term: Term, event: Event, names: Names) -> list[Affected]:
@@ -61,6 +67,7 @@ def _is_threshold(term: Term, moved: list[Affected], shown: set[str]) -> bool:
         return False
     moving = _moving(term, moved)
     shown = shown | {v.name for f in term.factors if _copies(f, shown) for v in factor_variables(f)}
+    shown |= {f.var.name for f in term.factors if isinstance(f, Lift | Extremum) and _is_told(f, shown)}
     compared = False
     for factor in term.factors:
         names = {v.name for v in factor_variables(factor)}
@@ -79,6 +86,11 @@ def _is_threshold(term: Term, moved: list[Affected], shown: set[str]) -> bool:
 def _copies(factor: Factor, shown: set[str]) -> bool:
     """Is it ``k := x`` with k shown, so that x is shown too?"""
     return isinstance(factor, Let) and factor.var.name in shown and isinstance(factor.scalar, Var)
+
+
+def _is_told(factor: Lift | Extremum, shown: set[str]) -> bool:
+    """Is it a value of the group that the result shows?"""
+    return bool(factor.keys) and {key.name for key in factor.keys} <= shown
 
 
 def _moving(term: Term, moved: list[Affected]) -> set[str]:
@@ -123,12 +135,37 @@ def _term_delta(term: Term, event: Event, names: Names) -> Query:
         product(*f.factors, *new, *map(Cond, conditions), coefficient=f.coefficient)
         for f in delta_term(Term(rest, term.coefficient), event, names)
     ]
+    conditions = _with_flat(conditions, moving)
     was = [substitute(condition, before) for condition in conditions]
     for i, (now, then) in enumerate(zip(conditions, was, strict=True)):
-        around = [*rest, *new, *old, *map(Cond, was[:i]), *map(Cond, conditions[i + 1 :])]
-        result.append(product(*around, Cond(now), _fails(then), coefficient=term.coefficient))
-        result.append(product(*around, Cond(then), _fails(now), coefficient=-term.coefficient))
+        around = [*rest, *new, *old, *_each(was[:i]), *_each(conditions[i + 1 :])]
+        result.append(product(*around, *_each([now]), _fails(then), coefficient=term.coefficient))
+        result.append(product(*around, *_each([then]), _fails(now), coefficient=-term.coefficient))
     return add(*result)
+
+
+def _with_flat(conditions: list[Scalar], moving: set[str]) -> list[Scalar]:
+    """Conditions on the values alone ("there are rows") go with the first one that cuts among rows."""
+    flat = [c for c in conditions if all(v.name in moving for v in variables(c))]
+    first, *others = [c for c in conditions if c not in flat]
+    return [call("and", *flat, first), *others]
+
+
+def _each(conditions: Iterable[Scalar]) -> list[Cond]:
+    return [Cond(part) for condition in conditions for part in conjuncts(condition)]
+
+
+def is_crossing(factors: Iterable[Factor]) -> bool:
+    """Do the factors hold only between an old and a new threshold, as those of the terms made here do?"""
+    return any(isinstance(f, Cond) and _has_failed(f.scalar) for f in factors)
+
+
+def _has_failed(condition: Scalar) -> bool:
+    match condition:
+        case Call("not", (Call("is_true"),)):
+            return True
+        case _:
+            return False
 
 
 def _fails(condition: Scalar) -> Cond:

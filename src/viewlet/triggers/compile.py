@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from viewlet.calculus.crossing import crosses, crossing_delta
+from viewlet.calculus.crossing import crosses, crossing_delta, moves
 from viewlet.calculus.delta import affected_by
 from viewlet.calculus.events import BatchEvent, Event, TupleEvent
 from viewlet.calculus.from_plan import Alternative, PlanToCalculus
@@ -45,7 +45,7 @@ from viewlet.triggers.order import order_increments, order_recomputations
 from viewlet.triggers.program import MapDefinition, OutputTerm, Program, Statement, Trigger, View
 from viewlet.triggers.reach import needed_maps, part_of
 from viewlet.triggers.settle import Settled
-from viewlet.triggers.work import Ordered
+from viewlet.triggers.work import Ordered, has_path
 
 CHEAP_STEPS = 200.0
 """A program that takes no more steps per change than this is good enough not to look for a better one."""
@@ -94,7 +94,7 @@ class Compiler:
         if strategy not in DEPTHS:
             raise CompileError(f"unknown strategy {strategy!r}; choose one of {', '.join(DEPTHS)}")
         self._queries[name] = query
-        self.views[name] = self._view(name, query)
+        self.views[name] = self._view(name, query, strategy)
         added: list[MapDefinition] = []
         while pending := self.registry.take_pending():
             for definition in pending:
@@ -169,7 +169,7 @@ class Compiler:
 
     # Views
 
-    def _view(self, name: str, query: plan_nodes.Query) -> View:
+    def _view(self, name: str, query: plan_nodes.Query, strategy: str) -> View:
         plan = query.plan.input if isinstance(query.plan, plan_nodes.Top) else query.plan
         translation = PlanToCalculus(plan)
         self.names = translation.names
@@ -178,7 +178,7 @@ class Compiler:
         stored: list[Term] = []
         for alternative in translation.alternatives(plan):
             row = tuple(alternative.read(column) for column in columns)
-            if _is_read_off(alternative):
+            if _is_read_off(alternative) and not self._crosses(alternative, columns, strategy):
                 terms.extend(self._read_off(name, alternative, row))
             else:
                 stored.extend(self._stored(alternative, columns))
@@ -186,6 +186,18 @@ class Compiler:
             reference = self.registry.reference(columns, columns, tuple(stored), name)
             terms.append(OutputTerm(Term((reference,)), columns))
         return View(name, tuple((var.name, var.type) for var in columns), tuple(terms))
+
+    def _crosses(self, alternative: Alternative, columns: tuple[Var, ...], strategy: str) -> bool:
+        """Are rows that could be read off better kept, as they come and go by crossing a moving total?"""
+        totals = any(isinstance(f, Lift) and not f.keys for f in alternative.factors)
+        if not totals or strategy != "higher_order" or not has_path("range", self.searches):
+            return False
+        stored = self._stored(alternative, columns)
+        changing = [t for t in sorted(tables(stored)) if self.catalog[t].kind is not TableKind.STATIC]
+        events = [TupleEvent(self.catalog[table]) for table in changing]
+        return any(moves(stored, event, self.names) for event in events) and all(
+            crosses(stored, columns, event, self.names) for event in events
+        )
 
     def _stored(self, alternative: Alternative, columns: tuple[Var, ...]) -> Query:
         """An alternative as terms of a map keyed by the whole output row."""

@@ -19,6 +19,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from viewlet.calculus.canonical import strip_values
+from viewlet.calculus.crossing import is_crossing
 from viewlet.calculus.monotone import as_search
 from viewlet.calculus.nodes import (
     Cond,
@@ -168,6 +169,8 @@ def _split(term: Term, atom: MapRef, key: Var, scope: _Scope, *, levels: bool = 
         return None
     if unbound and len(unbound) + 1 < len(atom.keys):
         return None  # some key is known: a slice of the map beats going through all groups
+    if unbound and is_crossing(inside):
+        return None  # the few entries that cross are visited themselves
     given = frozenset(bound | {k.name for k in unbound})
     cases = _without_or(Term(tuple(inside)), given)
     if any(as_search(case, given) is None for case in cases):

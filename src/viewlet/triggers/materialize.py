@@ -5,7 +5,8 @@ For a term over tables, with some variables *bound* (by the event, the batch's r
 1. Tables are atoms, and so are nested factors that can be maintained inside a map: restricted for every table
    in them, free of parameters, and not over the event's table with a bound key. Other nested factors are
    *pulled*: they stay in the statement, over maps of their own.
-2. Atoms that share an unbound variable are one component. A component without a table is pulled.
+2. Atoms that share an unbound variable are one component. A component without a table is pulled, unless it
+   enumerates groups by a value that is compared with something outside: then it is a map by that value.
 3. A nested factor with bound keys joins a component that holds these keys, if a condition compares its value
    with one of the component's own variables.
 4. Conditions, values and lets move into the component that binds their variables; those that name a bound
@@ -98,7 +99,7 @@ class Materializer:
         kept = [f for f in term.factors if self._kept(f, bound)]
         while True:
             atoms = [f for f in term.factors if isinstance(f, Rel) or any(f is k for k in kept)]
-            components = self._connect(atoms, bound)
+            components = [c for c in self._connect(atoms, bound) if _has_table(c) or _is_compared(c, term)]
             held = [_held(part, term.factors) for part in components]
             homeless = [
                 f
@@ -127,7 +128,7 @@ class Materializer:
                 (*(f for c in linked for f in c.factors), atom),
             )
             components = [c for c in components if c not in linked] + [merged]
-        return [c for c in components if any(isinstance(f, Rel) for f in c.factors)]
+        return components
 
     def _affordable(self, part: Component, bound: frozenset[str]) -> list[Component]:
         """The component, or its tables one by one where its join could be larger than they are together.
@@ -330,6 +331,19 @@ class Component:
 
     own: frozenset[str]
     factors: tuple[Factor, ...]
+
+
+def _has_table(part: Component) -> bool:
+    return any(isinstance(f, Rel) for f in part.factors)
+
+
+def _is_compared(part: Component, term: Term) -> bool:
+    """Does it enumerate groups, and does a condition compare a value of theirs with something outside?"""
+    values = {f.var.name for f in part.factors if isinstance(f, Lift | Extremum)}
+    if not any(_is_generator(f) for f in part.factors):
+        return False
+    compared = ({v.name for v in factor_variables(f)} for f in term.factors if isinstance(f, Cond))
+    return any(names & values and not names <= part.own for names in compared)
 
 
 def _is_generator(factor: Factor) -> bool:
