@@ -30,6 +30,7 @@ from viewlet.loops.nodes import (
 )
 from viewlet.loops.order import reads_before_writes
 from viewlet.loops.reuse import reuse_lookups
+from viewlet.loops.searches import keep_sums
 from viewlet.loops.storage import Storage, open_storage, widened
 from viewlet.sql.catalog import Table
 from viewlet.triggers.order import reads
@@ -82,11 +83,12 @@ def _table(program: Program, storage: Storage, table: Table, batches: Batches) -
     )
     weight = variables.of("weight", "w", BIGINT, False)
     row: Env = {f"@{column.name}": var for column, var in zip(table.columns, parameters, strict=True)}
-    on_tuple = _trigger(program.triggers.get(table.name), storage, variables, row | {WEIGHT.name: weight})
+    given = row | {WEIGHT.name: weight}
+    on_tuple = keep_sums(_trigger(program.triggers.get(table.name), storage, variables, given))
     many = program.batch_triggers.get(table.name)
     batched = many is not None and (batches == "all" or bool(many.recomputations))
     many = many if batched else None
-    on_batch = _trigger(many, storage, Variables(), {})
+    on_batch = keep_sums(_trigger(many, storage, Variables(), {}))
     changes = storage.changes.get(table.name, []) if batched else []
     on_change = BlockBuilder(Variables())
     for change in changes:
@@ -201,4 +203,4 @@ def _view(view: View, storage: Storage) -> ViewLoops:
             at.last(Emit(tuple(substitute(scalar, found) for scalar in row), (product,)))
 
         lowering.term(part.term, root, {}, emit)
-    return ViewLoops(view.name, view.columns, root.freeze())
+    return ViewLoops(view.name, view.columns, keep_sums(root.freeze()))

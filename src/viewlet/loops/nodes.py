@@ -252,7 +252,7 @@ class Seek:
     value may come. By ``sums`` they are asked between entries: at the point behind an entry if the entry
     itself counts as passed (``closed``), else at the point before it. ``beyond`` says that keys which are not
     in this index will be compared with the edge. ``first`` runs once, if the index has entries; ``body``
-    each time before the conditions.
+    each time before the conditions. ``keeps`` are the fields whose sums before the edge somebody reads.
     """
 
     edge: Var
@@ -265,6 +265,7 @@ class Seek:
     body: Block
     conditions: tuple[Scalar, ...]
     holds: bool
+    keeps: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

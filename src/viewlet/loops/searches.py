@@ -22,17 +22,18 @@ which is nearly always decided here: no comparison with NULL holds, and a sum ov
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from viewlet.calculus.monotone import Search, as_search
 from viewlet.calculus.nodes import Argument, Cond, Extremum, Factor, Let, Lift, Term, factor_variables
 from viewlet.calculus.substitute import substitute_factor
 from viewlet.core.functions import evaluate
+from viewlet.core.node import transform
 from viewlet.core.scalar import FLIPPED, Call, Const, Scalar, Var, substitute, variables
 from viewlet.core.types import Kind
 from viewlet.loops.builder import BlockBuilder, SpanBuilder
-from viewlet.loops.nodes import Along, Block, Limit, Product, Running, Seek
+from viewlet.loops.nodes import Along, Block, Limit, Product, Running, Seek, Span, operations
 from viewlet.loops.ranges import can_fail
 from viewlet.loops.storage import AtomPlace
 
@@ -65,6 +66,23 @@ def search_sum(lowering: Lowering, term: Term, block: BlockBuilder, env: Env) ->
 
     lowering.term(Term(search.flat, term.coefficient), block, env, finish)
     return True
+
+
+def keep_sums(block: Block) -> Block:
+    """Have every edge keep the sums that spans along its own index read, and no others."""
+    kept: dict[str, set[str]] = {}
+    for op in operations(block):
+        if isinstance(op, Span):
+            for limit in (op.start, op.stop):
+                if limit is not None and limit.own:
+                    kept.setdefault(limit.edge.name, set()).update(name for name, _ in op.reads)
+
+    def keep(node: object) -> object:
+        if isinstance(node, Seek):
+            return replace(node, keeps=tuple(sorted(kept.get(node.edge.name, ()))))
+        return node
+
+    return tuple(transform(op, keep) for op in block)
 
 
 def _is_served(lowering: Lowering, search: Search) -> bool:

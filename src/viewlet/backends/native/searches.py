@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from viewlet.backends.native.forms import CValue, Form, Writer, field_form, form_of, stored_form
 from viewlet.core.node import walk
-from viewlet.core.scalar import Scalar, Var
+from viewlet.core.scalar import Call, Const, Scalar, Var
 from viewlet.loops.nodes import Along, Limit, Order, Record, Seek, Span
 from viewlet.loops.ranges import type_interval
 
@@ -390,10 +390,20 @@ class _Walk:
     def out(self) -> Writer:
         return self.operations.out
 
+    @property
+    def asked(self) -> list[str]:
+        """The members of running sums that the conditions read."""
+        return list(dict.fromkeys(self.order.member(running.field) for running in self.op.sums))
+
+    @property
+    def kept(self) -> list[str]:
+        """The members whose sums before the edge are wanted."""
+        return [self.order.member(field) for field in self.op.keeps]
+
     def begin(self) -> None:
         """What does not change during the walk."""
         name = self.order.name
-        if any(running.behind for running in self.op.sums):
+        if self.op.key is None:
             self.out.line(f"const {name}_rec all = {name}_total(a, {self.tree});")
         self.operations.block(self.op.first)
         self.out.line(f"vl_ref at = {self.tree}->root;")
@@ -423,16 +433,22 @@ class _Walk:
             self._conditions(inner.child(), conditions[1:])
 
     def between_entries(self) -> None:
-        """Passes entries one by one in each node; the point before the first entry comes first."""
-        name, edge, op = self.order.name, self.edge, self.op
+        """Passes entries one by one in each node; the point before the first entry comes first.
+
+        ``upto`` has the sums to the end of the present node, so that a node can be summed from either end.
+        """
+        edge, op = self.edge, self.op
         self.out.line("bool begun = true;")
         if op.beyond or not op.closed:
             with self.out.block():
                 self._ask("", "before.")
                 self.out.line("begun = in;")
         with self.out.block("if (begun)"):
+            self.out.line(f"{self.order.name}_rec upto = all;")
             with self.out.block(f"for (uint32_t level = {self.tree}->height; level > 0; level--)"):
                 self._pass("inner", "i + 1 < node->len")
+                for member in self._members():
+                    self.out.line(f"upto.{member} = ORD_PLUS(before.{member}, node->cols.{member}[i]);")
                 self.out.line("at = node->child[i];")
             self._pass("leaf", "i < node->len")
             self.out.line(f"{edge}.side = i < node->len ? 0 : 1;")
@@ -440,26 +456,54 @@ class _Walk:
                 self.out.line(f"{edge}.key = node->keys[i];")
                 if not op.closed:
                     self.out.line(f"{edge}.after = true;")
-                    self.out.line(f"{name}_leaf_join(&node->cols, i, &before);")
-            self.out.line(f"{edge}.before = before;")
+                    for member in self.kept:
+                        self.out.line(f"before.{member} = ORD_PLUS(before.{member}, node->cols.{member}[i]);")
+            self._keep()
+
+    def _members(self) -> list[str]:
+        return list(dict.fromkeys([*self.asked, *self.kept]))
+
+    def _keep(self) -> None:
+        for member in self.kept:
+            self.out.line(f"{self.edge}.before.{member} = before.{member};")
 
     def _pass(self, kind: str, more: str) -> None:
-        """What is asked for is added up slot by slot; the other sums follow, for all passed slots at once."""
+        """What is asked for is added up slot by slot; other sums follow, from the nearer end of the node."""
         self.out.line(f"const {self.order.name}_{kind} *node = vl_at(a, at);")
         self.out.line("uint32_t i = 0;")
-        members = [self.order.member_of(i) for i, _ in self.order.fields]
-        asked = list(dict.fromkeys(self.order.member(running.field) for running in self.op.sums))
+        if self._is_last():
+            with self.out.block("if (node->len > 1)"):
+                self._run("ORD_MINUS(upto.{0}, node->cols.{0}[node->len - 1])")
+                with self.out.block("if (in)"):
+                    self.out.line("i = node->len - 1;")
+                    self._take()
         with self.out.block(f"for (; {more}; i++)"):
-            for member in asked:
-                self.out.line(f"const __typeof__(before.{member}) run_{member} =")
-                self.out.line(f"    ORD_PLUS(before.{member}, node->cols.{member}[i]);")
-            self._ask("", "run_")
+            self._run("ORD_PLUS(before.{0}, node->cols.{0}[i])")
             self.out.line("if (!in) break;")
-            for member in asked:
-                self.out.line(f"before.{member} = run_{member};")
-        for member in (member for member in members if member not in asked):
-            passed = f"ORD_FOLD_sum(node->cols.{member}, 0, i, ORD_SLOTS(node->keys))"
-            self.out.line(f"before.{member} = ORD_PLUS(before.{member}, {passed});")
+            self._take()
+        for member in (member for member in self.kept if member not in self.asked):
+            fold = f"ORD_FOLD_sum(node->cols.{member}, {{}}, {{}}, ORD_SLOTS(node->keys))"
+            near = f"ORD_PLUS(before.{member}, {fold.format(0, 'i')})"
+            far = f"ORD_MINUS(upto.{member}, {fold.format('i', 'node->len')})"
+            self.out.line(f"before.{member} = 2 * i > node->len ? {far} : {near};")
+
+    def _is_last(self) -> bool:
+        """Does the walk go on while anything lies behind? Then its edge is the last entry, or nearly so."""
+        behind = {running.var.name for running in self.op.sums if running.behind}
+        match self.op.conditions:
+            case (Call("<>", (Var(name), Const(0))),):
+                return self.op.holds and name in behind
+        return False
+
+    def _run(self, sums: str) -> None:
+        """Ask at a point; ``sums`` is the C text of a sum up to it."""
+        for member in self.asked:
+            self.out.line(f"const __typeof__(before.{member}) run_{member} = {sums.format(member)};")
+        self._ask("", "run_")
+
+    def _take(self) -> None:
+        for member in self.asked:
+            self.out.line(f"before.{member} = run_{member};")
 
     def at_keys(self) -> None:
         """Halves the keys of each node."""
@@ -471,16 +515,15 @@ class _Walk:
         self.out.line(f"{edge}.side = 0;")
         self.out.line(f"{edge}.after = low == node->len;")
         self.out.line(f"{edge}.key = node->keys[low - {edge}.after];")
-        self.out.line(f"{edge}.before = before;")
+        self._keep()
 
     def _halve(self, kind: str, slots: str) -> None:
-        name = self.order.name
-        self.out.line(f"const {name}_{kind} *node = vl_at(a, at);")
+        self.out.line(f"const {self.order.name}_{kind} *node = vl_at(a, at);")
         self.out.line(f"uint32_t low = 0, high = {slots};")
         with self.out.block("while (low < high)"):
             self.out.line("const uint32_t middle = (low + high) / 2;")
             self._ask("node->keys[middle]", "")
             self.out.line("if (in) low = middle + 1; else high = middle;")
-        self.out.line(f"{name}_rec part;")
-        self.out.line(f"{name}_{kind}_fold(&node->cols, 0, low, &part);")
-        self.out.line(f"{name}_join(&before, &part);")
+        for member in self.kept:
+            passed = f"ORD_FOLD_sum(node->cols.{member}, 0, low, ORD_SLOTS(node->keys))"
+            self.out.line(f"before.{member} = ORD_PLUS(before.{member}, {passed});")
