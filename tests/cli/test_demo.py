@@ -15,7 +15,7 @@ import pytest
 
 import viewlet
 from viewlet.cli import main
-from viewlet.demo import reevaluation, show
+from viewlet.demo import reevaluation, show, sources
 from viewlet.demo.play import Run, play, prepare
 from viewlet.demo.reevaluation import reevaluate, same_rows
 from viewlet.demo.scenes import SCENES, Scene
@@ -24,7 +24,7 @@ from viewlet.errors import BackendError
 from viewlet.workloads import nested, stream
 
 
-def small_scene() -> Scene:
+def small_scene(_: object = None) -> Scene:
     tables = nested.tables(300, groups=5, values=9, seed=3)
     return Scene(
         "Small",
@@ -67,7 +67,10 @@ class Tags(HTMLParser):
 @pytest.mark.usefixtures("small")
 def test_the_demo_plays_compares_and_reports(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "made" / "report.html"
-    assert main(["demo", "--seconds", "0.3", "--batch", "20", "--json", "--report", str(file)]) == 0
+    assert (
+        main(["demo", "--no-spark", "--seconds", "0.3", "--batch", "20", "--json", "--report", str(file)])
+        == 0
+    )
     said = capsys.readouterr()
     (scene,) = json.loads(said.out)["scenes"]
     assert scene["changes"] > 0
@@ -87,7 +90,7 @@ def test_a_wrong_view_fails_the_demo(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(reevaluation, "same_rows", lambda left, right: False)
-    assert main(["demo", "--seconds", "0.1", "--report", str(tmp_path / "r.html")]) == 1
+    assert main(["demo", "--no-spark", "--seconds", "0.1", "--report", str(tmp_path / "r.html")]) == 1
     assert "DIFFERENT ROWS" in capsys.readouterr().out
 
 
@@ -103,7 +106,7 @@ def test_without_duckdb_the_demo_says_so(
         return real(name, *rest)
 
     monkeypatch.setattr(builtins, "__import__", without_duckdb)
-    assert main(["demo", "--seconds", "0.1", "--report", str(tmp_path / "r.html")]) == 0
+    assert main(["demo", "--no-spark", "--seconds", "0.1", "--report", str(tmp_path / "r.html")]) == 0
     assert "No comparison with re-evaluation: DuckDB is not installed" in capsys.readouterr().out
     assert "DuckDB is not installed" in (tmp_path / "r.html").read_text()
 
@@ -165,3 +168,22 @@ def test_same_rows_is_exact_for_exact_values() -> None:
     assert not same_rows([(Decimal("0.333"),)], [(0.335,)])
     assert not same_rows([(None,)], [(0.0,)])
     assert same_rows([(date(2020, 1, 1), None)], [(date(2020, 1, 1), None)])
+
+
+def test_without_java_the_demo_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setattr("shutil.which", lambda name: None)
+    assert sources.spark_session() == (None, "there is no Java")
+
+
+@pytest.mark.spark
+@pytest.mark.xdist_group("spark")
+def test_spark_makes_the_same_order_book_and_the_tables_of_tpch() -> None:
+    spark, reason = sources.spark_session()
+    if spark is None:
+        pytest.skip(str(reason))
+    ours, theirs = (sources.orders_and_cancellations(5_000, session) for session in (None, spark))
+    assert list(ours.rows()) == list(theirs.rows())
+    tables = sources.order_tables(0, spark)
+    assert tables["orders"].num_rows == 15_000
+    assert len(set(tables["lineitem"]["l_orderkey"].to_pylist())) == 15_000

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
-from viewlet.workloads import miniature, order_book, queries, schema, tpch
+from viewlet.demo.sources import order_tables, orders_and_cancellations
+from viewlet.workloads import queries, schema, tpch
 from viewlet.workloads.stream import Stream
 
 DEPTH = """
@@ -48,12 +50,11 @@ class Scene:
     stream: Callable[[int], tuple[Stream, Stream]]
 
 
-def order_book_scene() -> Scene:
-    """Bids and asks that come and are cancelled."""
+def order_book_scene(spark: Any = None) -> Scene:
+    """Bids and asks that come and are cancelled; made by Spark if a session is given."""
 
     def stream(changes: int) -> tuple[Stream, Stream]:
-        levels = order_book.walk(300, spread=20)
-        orders = order_book.stream(START + changes, levels, deletions=0.5, lifetime=20_000, seed=1)
+        orders = orders_and_cancellations(START + changes, spark)
         return orders.first(START), orders.after(START)
 
     return Scene(
@@ -80,12 +81,12 @@ def order_book_scene() -> Scene:
     )
 
 
-def orders_scene() -> Scene:
-    """TPC-H tables in which a new order takes the place of an old one."""
+def orders_scene(spark: Any = None) -> Scene:
+    """TPC-H tables in which a new order takes the place of an old one; made by Spark if it is given."""
 
     def stream(changes: int) -> tuple[Stream, Stream]:
         # an order comes with about three lines, and all of them go again
-        tables = miniature.tables((START + changes) // 8)
+        tables = order_tables((START + changes) // 8, spark)
         whole = tpch.bounded(tables, orders=2_000)
         parents = sum(rows.num_rows for name, rows in tables.items() if name not in ("orders", "lineitem"))
         return whole.first(parents + START), whole.after(parents + START)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TextIO
+from typing import Any, TextIO
 
 from viewlet.backends import Backend
 from viewlet.database import Database, connect
@@ -13,6 +13,7 @@ from viewlet.demo.reevaluation import Reevaluation, reevaluate
 from viewlet.demo.report import Contents, Played, refresh_times, verdict
 from viewlet.demo.scenes import SCENES, Scene
 from viewlet.demo.screen import LiveScreen, SnapshotScreen, page
+from viewlet.demo.sources import spark_session
 from viewlet.errors import BackendError
 
 CHANGES = 200_000
@@ -23,11 +24,12 @@ SINGLES_SECONDS = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Wishes:
-    """How long, in which batches, and whether the screen may redraw itself."""
+    """How long, in which batches, whether the screen may redraw itself, and whether Spark makes the rows."""
 
     seconds: float
     batch: int
     live: bool
+    spark: bool
 
 
 def best_backend() -> tuple[Backend, str | None]:
@@ -51,17 +53,31 @@ def show(wishes: Wishes, output: TextIO) -> tuple[list[Played], list[str]]:
     if reason is not None:
         notes.append(f"The reference backend (Python) runs, since the native one cannot: {reason}.")
         print(notes[-1] + "\n", file=output)
+    spark, why_not = _spark(wishes, output)
+    if why_not is not None:
+        notes.append(f"The rows are made in this process, not by Spark: {why_not}.")
+        print(notes[-1] + "\n", file=output)
     played = []
     for make in SCENES:
         with connect(backend=backend) as db:
-            played.append(_play(db, make(), backend, wishes, output))
+            played.append(_play(db, make(spark), backend, wishes, output))
             try:
                 played[-1] = _compared(db, played[-1])
             except BackendError as missing:
                 notes.append(f"No comparison with re-evaluation: {missing}.")
                 print(notes[-1], file=output)
         print("\n".join(summary(played[-1])) + "\n", file=output)
+    if spark is not None:
+        spark.stop()
     return played, list(dict.fromkeys(notes))
+
+
+def _spark(wishes: Wishes, output: TextIO) -> tuple[Any, str | None]:
+    """A session to make the rows with, or why there is none."""
+    if not wishes.spark:
+        return None, "so it was asked"
+    print("Starting Spark in local mode ...", file=output, flush=True)
+    return spark_session()
 
 
 def _play(db: Database, scene: Scene, backend: str, wishes: Wishes, output: TextIO) -> Played:

@@ -1,0 +1,67 @@
+"""Where the demo's rows are made: by Spark in local mode, or in this process where Spark cannot run.
+
+Both give the same order book: it is a pure function of a seed and an event's number, whoever evaluates it.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+from viewlet.workloads import miniature, order_book, schema, tpch
+from viewlet.workloads.ddl import arrow_schemas
+from viewlet.workloads.stream import Stream, Tables
+
+SCALE = 0.01
+BOOK: dict[str, Any] = {"deletions": 0.5, "lifetime": 20_000, "seed": 1}
+
+
+def spark_session() -> tuple[Any, None] | tuple[None, str]:
+    """A Spark session on this machine, or why there is none."""
+    home = os.environ.get("JAVA_HOME")
+    if not (home and (Path(home) / "bin" / "java").exists()) and shutil.which("java") is None:
+        return None, "there is no Java"
+    try:
+        from pyspark.sql import SparkSession
+    except ImportError:
+        return None, "PySpark is not installed: pip install 'viewlet[spark]'"
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    builder = SparkSession.builder.master("local[*]").appName("viewlet demo")
+    quiet = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"}
+    try:
+        spark = builder.config(map=quiet).getOrCreate()
+    except Exception as reason:
+        return None, f"Spark does not start: {reason}"
+    spark.sparkContext.setLogLevel("ERROR")
+    return spark, None
+
+
+def orders_and_cancellations(events: int, spark: Any) -> Stream:
+    """An order book around a price that wanders; made by Spark if a session is given."""
+    levels = order_book.walk(300, spread=20)
+    if spark is None:
+        return order_book.stream(events, levels, **BOOK)
+    from viewlet.workloads.on_spark import PLACE, order_book_stream
+
+    changes, places = {}, {}
+    for side, frame in order_book_stream(spark, events, levels, **BOOK).items():
+        rows = frame.orderBy(PLACE).toArrow().combine_chunks()
+        places[side] = rows[PLACE].to_numpy()
+        changes[side] = rows.drop_columns([PLACE])
+    return Stream(changes, places)
+
+
+def order_tables(orders: int, spark: Any) -> Tables:
+    """TPC-H's tables: about ``orders`` of them made here, or by TPC-H's own generator on Spark."""
+    if spark is None:
+        return miniature.tables(orders)
+    from viewlet.workloads.on_spark import tpch_tables
+
+    kinds = arrow_schemas(schema("tpch"))
+    made = {name: frame.toArrow().cast(kinds[name]) for name, frame in tpch_tables(spark, SCALE).items()}
+    made["orders"] = made["orders"].sort_by("o_orderkey")
+    made["lineitem"] = made["lineitem"].sort_by([("l_orderkey", "ascending"), ("l_linenumber", "ascending")])
+    return {name: made[name] for name in tpch.TABLES}
