@@ -315,11 +315,14 @@ def table(columns: list[str], rows: list[list[str]]) -> list[str]:
 class Report:
     """All measurements of a run, by system, query, size and kind of data."""
 
-    def __init__(self, sizes: tuple[int, ...], seconds: float, events: int) -> None:
-        self.sizes, self.seconds, self.events = sizes, seconds, events
+    def __init__(self, sizes: tuple[int, ...], seconds: float, events: int, systems: list[str]) -> None:
+        self.sizes, self.seconds, self.events, self.systems = sizes, seconds, events, systems
         self.results: list[dict[str, Any]] = []
 
     def run(self, system: str, query: str, n: int, **options: Any) -> None:
+        """Measure, unless the system was not asked for."""
+        if system not in self.systems:
+            return
         self.results.append(measured(Task(system, query, n, self.events, self.seconds, **options)))
         print(f"{system:17} {query:11} {n:9,} {options or ''} {shown(self.results[-1])}", flush=True)
 
@@ -453,6 +456,8 @@ def main() -> None:
     parser.add_argument("--child", help=argparse.SUPPRESS)
     parser.add_argument("--quick", action="store_true", help="smaller sizes, less time for rivals")
     parser.add_argument("--queries", nargs="*", default=list(CASES), choices=CASES)
+    parser.add_argument("--sizes", nargs="*", type=int, help="orders per side")
+    parser.add_argument("--systems", nargs="*", default=list(SYSTEMS), choices=SYSTEMS)
     parser.add_argument("--limit-seconds", type=float, default=5.0, help="CPU seconds per measurement")
     parser.add_argument("--results", type=Path, default=RESULTS)
     options = parser.parse_args()
@@ -460,9 +465,9 @@ def main() -> None:
         task = Task(**json.loads(options.child))
         print(json.dumps(SYSTEMS[task.system](task)))
         return
-    sizes = (10_000, 100_000) if options.quick else SIZES
+    sizes = tuple(options.sizes or ((10_000, 100_000) if options.quick else SIZES))
     seconds = 1.0 if options.quick else options.limit_seconds
-    report = Report(sizes, seconds, 20_000 if options.quick else 100_000)
+    report = Report(sizes, seconds, 20_000 if options.quick else 100_000, options.systems)
     for name in options.queries:
         limited, suite = bool(CASES[name].columns), CASES[name].suite
         for n in sizes:
