@@ -13,6 +13,7 @@ import pytest
 from sketches.databases import arrow_result, load, random_changes, random_data, result
 from viewlet import sketches
 from viewlet.errors import DataError
+from viewlet.sketches import sketch as sketch_module
 
 HAVING = "SELECT a FROM r GROUP BY a HAVING sum(d) > 20"
 
@@ -217,3 +218,89 @@ def test_sketches_of_different_versions(keep: Any) -> None:
     assert prompt.fragments == {0, 2}
     lagging.refresh()
     assert lagging.fragments == {0, 2}
+
+
+@pytest.mark.parametrize("keep", ["operators", "reference"])
+def test_selection_is_pushed_into_the_fetch(keep: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Changes that the query does not select never leave the database."""
+    store = sketches.open(load({"r": [(1, 1, 1, 9), (2, 1, 2, 9)], "s": []}))
+    text = "SELECT a FROM r WHERE b > 5 GROUP BY a HAVING sum(d) > 3"
+    sketch = store.capture(text, on="r.a", ranges=[2], keep=keep, maintain="incremental")
+    backend: Any = store._backend
+    fetched: list[int] = []
+    run = backend.run
+
+    def counting(query: str) -> pa.Table:
+        found = run(query)
+        if "changes_r" in query:
+            fetched.append(found.num_rows)
+        return found
+
+    monkeypatch.setattr(backend, "run", counting)
+    store.apply({"r": [(1, b, 1, 9) for b in range(6)]})
+    assert sum(fetched) == 0
+    store.apply({"r": [(1, 6, 1, 9)]})
+    assert sum(fetched) == 1
+    assert sketch.fragments == {0}
+    assert "5" in next(
+        line for line in sketch.explain().splitlines() if "b" in line and "changes of r" in line
+    )
+
+
+@pytest.mark.native
+def test_large_tables_are_kept_by_triggers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sketch_module, "LARGE", 2)
+    store = sketches.open(load({"r": [(1, 1, 1, 9), (2, 1, 2, 9)], "s": [(1, 1)]}))
+    alone = store.capture(HAVING, on="r.a", ranges=[2])
+    assert "triggers" in alone.explain()
+    joined = store.capture(
+        "SELECT a FROM r JOIN s ON b = x GROUP BY a HAVING count(*) > 1", on="r.a", ranges=[2]
+    )
+    assert "operators" in joined.explain()
+    top = store.capture("SELECT a FROM r ORDER BY a, b, c, d LIMIT 1", on="r.a", ranges=[2])
+    assert "top 1" in top.explain()
+
+
+def test_triggers_follow_what_operators_cannot() -> None:
+    """Outer joins and EXCEPT are views like others."""
+    data = random_data(Random(8), 20)
+    store = sketches.open(load(data))
+    texts = {
+        "SELECT a, b FROM r EXCEPT SELECT x, y FROM s": "r.a",
+        "SELECT a, y FROM r LEFT JOIN s ON b = x WHERE c < 4": "r.a",
+        "SELECT a, n FROM r JOIN (SELECT b AS k, count(*) AS n FROM r GROUP BY b HAVING count(*) > 2) AS t "
+        "ON b = k": "r.b",
+    }
+    kept = [
+        store.capture(text, on=on, ranges=[1, 2, 3], keep="reference", maintain="incremental")
+        for text, on in texts.items()
+    ]
+    fresh = [store.capture(text, on=on, ranges=[1, 2, 3], maintain="recapture") for text, on in texts.items()]
+    random = Random(9)
+    for _ in range(4):
+        store.apply(random_changes(random, data))
+        assert [sketch.fragments for sketch in kept] == [sketch.fragments for sketch in fresh]
+    assert [sketch.costs.captures for sketch in kept] == [1, 1, 1]
+
+
+def test_saved_without_state_is_captured_again() -> None:
+    connection = load(random_data(Random(1), 20))
+    store = sketches.open(connection)
+    store.capture(HAVING, on="r.a", ranges=[2], keep="reference", eager=False)
+    store.save()
+    (again,) = sketches.open(connection).sketches
+    assert (again.keep, again.incremental) == ("reference", False)
+    store.apply({"r": [(1, 1, 1, 99)]})
+    again.refresh()
+    assert again.incremental
+    assert 0 in again.fragments
+
+
+def test_layout_advice() -> None:
+    connection = duckdb.connect()
+    connection.execute(
+        "CREATE TABLE r AS SELECT (i * 7919 % 1000)::INT AS a, i::INT AS d FROM range(300000) t(i)"
+    )
+    text = "SELECT a FROM r WHERE a < 10 GROUP BY a HAVING sum(d) > 20"
+    told = sketches.open(connection).capture(text, on="r.a", ranges=100).explain()
+    assert "stored in the order of r.a" in told
