@@ -293,6 +293,7 @@ def test_a_burst_leaves_the_page_usable(tab: Tab, database: viewlet.Database) ->
 def test_a_million_rows_and_a_burst_of_a_million_changes(tab: Tab) -> None:
     with viewlet.connect() as db:
         db.execute(SCHEMA)
+        db.insert("bids", [(1, 1, "x")])
         with background(db) as url:
             tab.open(url)
             _burst(tab, db, 1_000_000)

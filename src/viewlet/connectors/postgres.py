@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import InvalidOperation
 from typing import Any
+from uuid import uuid4
 
 import pyarrow as pa
 
@@ -23,6 +24,7 @@ from viewlet.connectors.text import arrow_types, reader
 from viewlet.sql.catalog import Catalog, Table
 
 PART = "log"
+OWNER = "owner"  # whose slot it is, written down before there is one
 FORGET_AFTER = 16 << 20  # bytes of log about other tables, until the server is told to forget them
 
 
@@ -55,9 +57,12 @@ class PostgresSource:
 
     def batches(self, catalog: Catalog, positions: Mapping[str, str]) -> Iterator[Batch]:
         """The snapshot first if there is no position; then what was committed until now."""
+        owner = positions.get(OWNER) or uuid4().hex
+        if OWNER not in positions:
+            yield Batch({}, {OWNER: owner})
         if PART not in positions:
             with self._connect() as connection:
-                batch = self._snapshot(connection, catalog)
+                batch = self._snapshot(connection, catalog, owner)
             yield batch
             return
         position = lsn_number(positions[PART])
@@ -99,13 +104,17 @@ class PostgresSource:
 
     # The snapshot.
 
-    def _snapshot(self, connection: Any, catalog: Catalog) -> Batch:
-        """All rows, at the position where a new slot begins. A slot without a position was never used."""
+    def _snapshot(self, connection: Any, catalog: Catalog, owner: str) -> Batch:
+        """All rows, at the position where a new slot begins.
+
+        A slot of our own is left from a run that ended before its snapshot was committed: it is made anew.
+        """
         _check_settings(connection)
+        self._refuse_slot_of_others(connection, owner)
         for source, target in self._tables.items():
             _check_table(connection, source, catalog[target])
         _drop_slot(connection, self.name)
-        self._publish(connection)
+        self._publish(connection, owner)
         with Replication(self._conninfo) as replication:
             position, snapshot = replication.create_slot(self.name)
             connection.autocommit = False
@@ -123,10 +132,27 @@ class PostgresSource:
             connection.rollback()
         return Batch(changes.tables(), {PART: lsn_text(position)})
 
-    def _publish(self, connection: Any) -> None:
+    def _publish(self, connection: Any, owner: str) -> None:
         tables = ", ".join(map(_qualified, self._tables))
         connection.execute(f'DROP PUBLICATION IF EXISTS "{self.name}"')
-        connection.execute(f'CREATE PUBLICATION "{self.name}" FOR TABLE {tables}')
+        with connection.transaction():
+            connection.execute(f'CREATE PUBLICATION "{self.name}" FOR TABLE {tables}')
+            connection.execute(f"COMMENT ON PUBLICATION \"{self.name}\" IS 'viewlet {owner}'")
+
+    def _refuse_slot_of_others(self, connection: Any, owner: str) -> None:
+        """The slot of another database must not be taken away from it; the publication says whose it is."""
+        publication = connection.execute(
+            "SELECT obj_description(oid, 'pg_publication') FROM pg_publication WHERE pubname = %s",
+            [self.name],
+        ).fetchone()
+        slot = connection.execute(
+            "SELECT FROM pg_replication_slots WHERE slot_name = %s", [self.name]
+        ).fetchone()
+        if (publication or slot) is not None and publication != (f"viewlet {owner}",):
+            raise ConnectorError(
+                f"the server has a publication or slot {self.name!r} that this database did not make: "
+                "choose another name=, or remove them with drop()"
+            )
 
     # The stream.
 
@@ -180,7 +206,10 @@ class PostgresSource:
                 changes.add(target, relation.columns, values, weight)
 
     def _target(self, relation: Relation) -> str:
-        return self._tables[f"{relation.schema}.{relation.name}"]
+        name = f"{relation.schema}.{relation.name}"
+        if name not in self._tables:
+            raise ConnectorError(f"PostgreSQL sends changes of {name}, which is not followed: renamed?")
+        return self._tables[name]
 
 
 @dataclass(slots=True)
@@ -254,14 +283,16 @@ def _check_settings(connection: Any) -> None:
 def _check_table(connection: Any, source: str, target: Table) -> None:
     schema, _, name = source.partition(".")
     found = connection.execute(
-        "SELECT c.relreplident::text, array_agg(a.attname::text) FROM pg_class c "
+        "SELECT c.relkind::text, c.relreplident::text, array_agg(a.attname::text) FROM pg_class c "
         "JOIN pg_namespace n ON n.oid = c.relnamespace JOIN pg_attribute a ON a.attrelid = c.oid "
         "WHERE n.nspname = %s AND c.relname = %s AND a.attnum > 0 AND NOT a.attisdropped GROUP BY c.oid",
         [schema, name],
     ).fetchone()
     if found is None:
         raise ConnectorError(f"the server has no table {source}")
-    identity, columns = found
+    kind, identity, columns = found
+    if kind != "r":
+        raise ConnectorError(f"{source} is not a plain table: follow the tables that it is made of")
     if identity != "f":
         raise ConnectorError(f"old rows would not be sent whole: ALTER TABLE {source} REPLICA IDENTITY FULL")
     for column in target.column_names:

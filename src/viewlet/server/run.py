@@ -6,7 +6,7 @@ import asyncio
 import ipaddress
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,16 +23,10 @@ class ServerError(ViewletError):
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """A console that answers, at ``url``, until it is stopped."""
+    """A console that answers, at ``url``; ``await stop()`` finishes the requests that run, and ends it."""
 
     url: str
-    server: object
-    task: asyncio.Task[None]
-
-    async def stop(self) -> None:
-        """Answer no more; requests that run are finished."""
-        self.server.should_exit = True  # type: ignore[attr-defined]
-        await self.task
+    stop: Callable[[], Awaitable[None]]
 
 
 async def start(
@@ -87,7 +81,12 @@ async def start(
         await asyncio.sleep(0.01)
     scheme = "https" if certificate else "http"
     shown = f"[{host}]" if ":" in host else host
-    return Running(f"{scheme}://{shown}:{listening.getsockname()[1]}/", server, task)
+
+    async def stop() -> None:
+        server.should_exit = True
+        await task
+
+    return Running(f"{scheme}://{shown}:{listening.getsockname()[1]}/", stop)
 
 
 @contextmanager
