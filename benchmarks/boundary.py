@@ -100,7 +100,7 @@ def throughput(name: str, stream: Stream, repetitions: int) -> dict[str, object]
         return engine
 
     assert case.rows is not None
-    nanoseconds, _ = native.limit(name, case.rows(catalog, single), repetitions)
+    nanoseconds, _ = native.limit(name, case.rows(single), repetitions)
     with tempfile.TemporaryDirectory() as folder:
         seconds = {
             "engine": least(repetitions, loaded, drive),

@@ -179,7 +179,7 @@ class Database:
         self.catalog = self.catalog.with_table(table)
         self._conflict_rules[table.name] = _CONFLICT_RULES[statement.on_conflict]
         if table.kind is not TableKind.STREAM:
-            self._kept[table.name] = KeptRows(table)
+            self._kept[table.name] = KeptRows(table, native=self._views.native)
 
     def _create_view(self, statement: parse.CreateView) -> None:
         self._gates.settle(self._views, self.catalog)

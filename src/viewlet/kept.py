@@ -108,8 +108,10 @@ class KeptRows:
         >>> kept.net(Batch([Change((1,), -1), Change((2,), 1), Change((1,), 1)]), "error")
         [Change(row=(2,), weight=1)]
         """
-        if self._is_plain(batch.changes):
-            return batch.changes
+        if isinstance(batch.changes, ArrowChanges):
+            once = batch.changes if batch.changes.inserts else batch.changes.net()
+            if self._is_plain(once):
+                return once
         bag = self.bag  # also fills the index of keys with those that arrived as Arrow
         if self.table.key:
             net = self._net_by_key(batch, on_conflict)

@@ -80,6 +80,11 @@ class Views(Mapping[str, MaintainedView]):
     def __len__(self) -> int:
         return len(self._views)
 
+    @property
+    def native(self) -> bool:
+        """Are views kept by native code?"""
+        return isinstance(self._engines[self._strategy][0], NativeEngine)
+
     def readers(self, name: str) -> list[str]:
         """The views that read a table or view."""
         return list(self._readers.get(name, ()))
@@ -122,7 +127,7 @@ class Views(Mapping[str, MaintainedView]):
             fed = frozenset(t for t, rows in contents.items() if rows.arrived and catalog[t].kind in FED)
         if fed:
             engine = self._new_engine(statement)  # what is shared with other views has been fed already
-        held = {table: {} if table in fed else rows.bag for table, rows in contents.items()}
+        held = {table: {} if table in fed else rows.rows() for table, rows in contents.items()}
         engine.create(statement.name, query, catalog, held, strategy)
         try:
             for table in fed:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from decimal import Decimal
 from typing import Any
 
@@ -81,6 +82,66 @@ def test_streams(backend: str, batches: list[list[tuple[Any, ...]]]) -> None:
         for signed in (inserts, [(*row[:-1], -row[-1]) for row in inserts[::2]]):
             rows = [dict(zip(SCHEMA.names, row, strict=True)) for row in signed]
             assert outcome(as_arrow, arrow(signed), "STREAM") == outcome(as_rows, rows, "STREAM")
+
+
+@pytest.mark.native
+@pytest.mark.parametrize("key", [False, True])
+@settings(max_examples=6, deadline=None)
+@given(seed=st.integers(0, 1 << 30))
+def test_many_rows_come_and_go(key: bool, seed: int) -> None:
+    """Deletions, also of rows that are not there, against a log that is checked and rewritten natively."""
+    rng = np.random.default_rng(seed)
+    db = viewlet.connect()
+    db.execute(f"CREATE TABLE r (k BIGINT{' PRIMARY KEY' if key else ''}, s VARCHAR, d DECIMAL(5, 1))")
+    db.execute("CREATE MATERIALIZED VIEW n AS SELECT s, count(*) AS n, sum(d) AS d FROM r GROUP BY s")
+    present: list[tuple[Any, ...]] = []
+
+    def table(rows: list[tuple[Any, ...]], weights: list[int]) -> pa.Table:
+        k, s, d = zip(*rows, strict=True)
+        kinds = (pa.int64(), pa.string(), pa.decimal128(5, 1), pa.int64())
+        columns = zip((k, s, d, weights), kinds, strict=True)
+        return pa.table([pa.array(c, kind) for c, kind in columns], ["k", "s", "d", "_weight"])
+
+    fresh = 0
+    for step in range(8):
+        new = [
+            (fresh + i if key else int(rng.integers(0, 50)), [None, "a", "ö"][i % 3], Decimal(i % 7) / 2)
+            for i in range(1_500)
+        ]
+        fresh += len(new)
+        going = [present[i] for i in rng.permutation(len(present))[: len(present) // 2]]
+        batch = table([*going, *new], [-1] * len(going) + [1] * len(new))
+        if step % 3 == 2:
+            bad = table([*going, going[0]], [-1] * len(going) + [-2000])
+            with pytest.raises(DataError, match="it is not there"):
+                db.apply({"r": bad})
+            if key:
+                with pytest.raises(DataError, match="would occur twice"):
+                    db.apply({"r": table([new[0], new[0]], [1, 1])})
+        db.apply({"r": batch})
+        left = Counter(present)
+        left.subtract(going)
+        present = [*left.elements(), *new]
+    expected = sorted(present, key=lambda row: [(v is not None, v) for v in row])
+    assert db.table("r").rows() == expected
+    assert list(zip(*db.table("r").to_arrow().to_pydict().values(), strict=True)) == expected
+    counted = Counter(s for _, s, _ in present)
+    assert {s: n for s, n, _ in db.view("n").rows()} == dict(counted)
+    db.delete("r", [(expected[0][0],)] if key else [expected[0]])
+    assert db.table("r").rows() == expected[1:]
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_keys_alone_find_rows_of_arrow_batches(backend: str) -> None:
+    db = viewlet.connect(backend=backend)
+    db.execute("CREATE TABLE r (k BIGINT PRIMARY KEY, v BIGINT)")
+    db.insert("r", pa.table({"k": [1, 2, 3], "v": [10, 20, 30]}))
+    db.insert("r", pa.table({"k": [2, 4], "v": [21, 40]}), on_conflict="update")
+    db.delete("r", [(1,)])
+    assert db.table("r").rows() == [(2, 21), (3, 30), (4, 40)]
+    with pytest.raises(DataError, match="would occur twice"):
+        db.insert("r", pa.table({"k": [5, 3], "v": [0, 0]}))
+    assert len(db.table("r")) == 3
 
 
 @pytest.mark.parametrize("backend", BACKENDS)

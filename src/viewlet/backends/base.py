@@ -89,6 +89,24 @@ class ArrowChanges(Sequence[Change]):
         """The sum of all weights."""
         return len(self) if self.weights is None else int(self.weights.sum())
 
+    def where(self, chosen: NDArray[np.bool_]) -> ArrowChanges:
+        """Some of the changes, by row."""
+        weights = None if self.weights is None else self.weights[chosen]
+        return ArrowChanges(self.batch.filter(pa.array(chosen)), weights, self._read)
+
+    def net(self) -> ArrowChanges:
+        """The same changes with every row once; rows that come to nothing are left out."""
+        names = [str(place) for place in range(self.batch.num_columns)]
+        weights = np.ones(len(self), np.int64) if self.weights is None else self.weights
+        columns = pa.table([*self.batch.columns, pa.array(weights)], [*names, "n"])
+        found = columns.group_by(names, use_threads=False).aggregate([("n", "sum")])
+        (batch,) = found.select([*names, "n_sum"]).combine_chunks().to_batches() or [None]
+        if batch is None:
+            return self
+        *arrays, sums = batch.columns
+        batch = pa.RecordBatch.from_arrays(arrays, schema=self.batch.schema)
+        return ArrowChanges(batch, sums.to_numpy(), self._read).where(sums.to_numpy() != 0)
+
     def slice(self, start: int, rows: int) -> ArrowChanges:
         """Some of the changes, without a copy."""
         weights = None if self.weights is None else self.weights[start : start + rows]
@@ -104,6 +122,18 @@ class ArrowChanges(Sequence[Change]):
         """The opposite changes."""
         ones = np.ones(len(self), np.int64)
         return ArrowChanges(self.batch, -(ones if self.weights is None else self.weights), self._read)
+
+
+def merged(parts: Sequence[ArrowChanges]) -> ArrowChanges:
+    """Several changes of one table, of which there is at least one, as one."""
+    if len(parts) == 1:
+        return parts[0]
+    table = pa.Table.from_batches([part.batch for part in parts]).combine_chunks()
+    assert all(column.num_chunks == 1 for column in table.columns), "over 2 GB of text in one column"
+    arrays = [column.chunk(0) for column in table.columns]
+    ones = (np.ones(len(part), np.int64) if part.weights is None else part.weights for part in parts)
+    batch = pa.RecordBatch.from_arrays(arrays, schema=parts[0].batch.schema)
+    return ArrowChanges(batch, np.concatenate(list(ones)), parts[0]._read)
 
 
 def negated(changes: Sequence[Change]) -> Sequence[Change]:

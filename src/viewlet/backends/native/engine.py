@@ -225,7 +225,7 @@ class NativeEngine:
         running = self._run()
         if table not in running.source.tables:
             return
-        schema, array = _in_cells(batch).__arrow_c_array__()
+        schema, array = in_cells(batch).__arrow_c_array__()
         chosen = self._in_batch(running, table, granularity, batch.num_rows)
         number = running.source.tables.index(table)
         self._apply(running.opened.apply_arrow(number, schema, array, weights, chosen), table, None)
@@ -394,7 +394,7 @@ class NativeEngine:
                 self._apply(failed, table, list(bag))
 
 
-def _in_cells(batch: pa.RecordBatch) -> pa.RecordBatch:
+def in_cells(batch: pa.RecordBatch) -> pa.RecordBatch:
     """A batch with the narrow numbers as wide as the C code reads them."""
     wider = [_WIDER.get(kind, kind) for kind in batch.schema.types]
     if wider == batch.schema.types:

@@ -8,6 +8,7 @@
  *   Program.rows(view), Program.entries(record)           lists of tuples
  *   Program.value(view)                                   of a view with one row and one column
  *   Program.suspect(), Program.check(view)                may a view have become unreadable, and has it?
+ *   Program.counts(record, schema, array)                 how often the rows of a batch are in a record
  *   Program.add(record, entries), Program.sizes(), Program.bytes()
  *
  * A batch that fails is undone by its opposite, so that it leaves no trace; VL_E_LOST means that this was not
@@ -412,6 +413,16 @@ end:
     return result;
 }
 
+static vl_column column_of_arrow(const struct ArrowSchema *schema, const struct ArrowArray *array, uint32_t c, uint8_t kind) {
+    const struct ArrowArray *child = array->children[c];
+    bool text = kind == VL_TEXT;
+    return (vl_column){.data = child->buffers[text ? 2 : 1],
+                       .valid = child->null_count == 0 ? NULL : child->buffers[0],
+                       .offsets = text ? child->buffers[1] : NULL,
+                       .large = schema->children[c]->format[0] == 'U',
+                       .from = child->offset + array->offset};
+}
+
 static PyObject *Program_apply_arrow(Program *self, PyObject *args) {
     Py_ssize_t number;
     PyObject *schema_capsule, *array_capsule, *weights_object;
@@ -434,15 +445,7 @@ static PyObject *Program_apply_arrow(Program *self, PyObject *args) {
     }
     vl_column *columns = calloc(t->columns ? t->columns : 1, sizeof *columns);
     if (!columns) return PyErr_NoMemory();
-    for (uint32_t c = 0; c < t->columns; c++) {
-        const struct ArrowArray *child = array->children[c];
-        bool text = t->kinds[c] == VL_TEXT, large = schema->children[c]->format[0] == 'U';
-        columns[c] = (vl_column){.data = child->buffers[text ? 2 : 1],
-                                 .valid = child->null_count == 0 ? NULL : child->buffers[0],
-                                 .offsets = text ? child->buffers[1] : NULL,
-                                 .large = large,
-                                 .from = child->offset + array->offset};
-    }
+    for (uint32_t c = 0; c < t->columns; c++) columns[c] = column_of_arrow(schema, array, c, t->kinds[c]);
     Rows rows = {columns, weights.buf, array->length, batch};
     vl_errors errors;
     int64_t at;
@@ -623,6 +626,65 @@ static PyObject *Program_add(Program *self, PyObject *args) {
     return failed ? NULL : answer(errors, -1);
 }
 
+static vl_cell cell_of_column(vl_instance *x, const vl_column *c, uint8_t kind, int64_t i) {
+    vl_cell cell = {0};
+    cell.null = vl_column_null(c, i);
+    if (cell.null) return cell;
+    switch (kind) {
+    case VL_BOOLEAN: cell.as.i = vl_bit(c->data, c->from + i); break;
+    case VL_INT32: cell.as.i = ((const int32_t *)c->data)[c->from + i]; break;
+    case VL_INT64: cell.as.i = ((const int64_t *)c->data)[c->from + i]; break;
+    case VL_DECIMAL: cell.as.wide = vl_column_decimal(c, i); break;
+    case VL_DOUBLE: cell.as.number = ((const double *)c->data)[c->from + i] + 0.0; break;
+    default: cell.as.text = vl_intern(&x->arena, x->strings, vl_column_text(c, i)); break;
+    }
+    return cell;
+}
+
+/* The first field of the entries whose keys are the rows of an Arrow batch, 0 where there is none: as bytes. */
+static PyObject *Program_counts(Program *self, PyObject *args) {
+    Py_ssize_t number;
+    PyObject *schema_capsule, *array_capsule;
+    if (!PyArg_ParseTuple(args, "nOO", &number, &schema_capsule, &array_capsule)) return NULL;
+    const vl_record *record = record_at(self, number);
+    const struct ArrowSchema *schema = record ? PyCapsule_GetPointer(schema_capsule, "arrow_schema") : NULL;
+    const struct ArrowArray *array = schema ? PyCapsule_GetPointer(array_capsule, "arrow_array") : NULL;
+    if (!array) return NULL;
+    if (record->layout == VL_PLAIN || array->n_children != (int64_t)record->keys)
+        return PyErr_Format(PyExc_ValueError, "a batch needs %u columns", record->keys);
+    PyObject *result = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)(array->length * (int64_t)sizeof(int64_t)));
+    vl_column *columns = calloc(record->keys, sizeof *columns);
+    uint8_t *space = aligned_alloc(16, vl_round_up(record->size, 16));
+    if (!result || !columns || !space) {
+        free(columns), free(space);
+        Py_XDECREF(result);
+        return PyErr_NoMemory();
+    }
+    vl_instance *x = &self->instance;
+    x->arena.errors = 0;
+    for (uint32_t c = 0; c < record->keys; c++) columns[c] = column_of_arrow(schema, array, c, record->kinds[c]);
+    for (int64_t i = 0; i < array->length; i++) {
+        uint32_t nulls = 0;
+        memset(space, 0, record->size);
+        for (uint32_t c = 0; c < record->keys; c++) {
+            vl_cell cell = cell_of_column(x, &columns[c], record->kinds[c], i);
+            if (!cell.null) vl_stored_put(space + record->offsets[c], record->forms[c], &cell);
+            nulls |= (uint32_t)cell.null << c;
+        }
+        if (record->nulls >= 0) *(uint32_t *)(void *)(space + record->nulls) = nulls;
+        uint8_t *entry = record->touch(x, space);
+        int64_t count = vl_stored_get(entry + record->offsets[record->keys], record->forms[record->keys]).as.i;
+        memcpy(PyBytes_AS_STRING(result) + i * (int64_t)sizeof count, &count, sizeof count);
+        record->leave(x, entry);
+    }
+    bool failed = x->arena.errors != 0;
+    x->arena.errors = 0;
+    free(columns), free(space);
+    if (!failed) return result;
+    Py_DECREF(result);
+    return PyErr_NoMemory();
+}
+
 static PyObject *Program_sizes(Program *self, PyObject *unused) {
     (void)unused;
     if (!check_open(self)) return NULL;
@@ -755,6 +817,7 @@ static PyMethodDef Program_methods[] = {
     {"value", (PyCFunction)Program_value, METH_O, "value(view) of one row and one column; else LookupError"},
     {"entries", (PyCFunction)Program_entries, METH_VARARGS, "entries(record) -> [keys and fields]"},
     {"add", (PyCFunction)Program_add, METH_VARARGS, "add(record, entries)"},
+    {"counts", (PyCFunction)Program_counts, METH_VARARGS, "counts(record, schema, array) -> bytes of 64-bit integers"},
     {"sizes", (PyCFunction)Program_sizes, METH_NOARGS, "sizes() -> [(entries, bytes)] by record"},
     {"bytes", (PyCFunction)Program_bytes, METH_NOARGS, "bytes of the whole state"},
     {"close", (PyCFunction)Program_close, METH_NOARGS, "give the state back"},
