@@ -6,7 +6,7 @@ BEFORE and AFTER name commits; without AFTER, the files as they are now. Each is
 of its own, and its own benchmark scripts run there against its own package. Suites are taken in turn (before,
 after, before, after, ...), so that a machine that slows down slows both. What is compared are the numbers in
 the JSON files that a suite writes, and how long it took; of several repetitions the least counts. The quick
-form of a suite may write none: then only its time is compared. A ratio above 1 says that the figure has grown:
+form of a suite may write none: then only its time is compared. A ratio above 1 says that a figure has grown:
 worse for times, better for rates.
 """
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -32,11 +34,25 @@ def spark_session() -> tuple[Any, None] | tuple[None, str]:
     builder = SparkSession.builder.master("local[*]").appName("viewlet demo")
     quiet = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"}
     try:
-        spark = builder.config(map=quiet).getOrCreate()
+        with _silent():
+            spark = builder.config(map=quiet).getOrCreate()
     except Exception as reason:
         return None, f"Spark does not start: {reason}"
     spark.sparkContext.setLogLevel("ERROR")
     return spark, None
+
+
+@contextmanager
+def _silent() -> Iterator[None]:
+    """Processes that start meanwhile complain to nobody: Java says much that is no news to the reader."""
+    kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 2)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(nowhere)
 
 
 def orders_and_cancellations(events: int, spark: Any) -> Stream:
