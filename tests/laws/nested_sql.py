@@ -47,10 +47,12 @@ class Generator:
                 group = "SELECT a, SUM(b) AS t, MAX(d) AS m FROM r GROUP BY a"
                 against = self.pick("0.5 * SUM(b)", "AVG(b)", "MAX(a)", "COUNT(*)")
                 op, side = self.pick(*ORDERS, "="), self.pick("x.t", "x.m")
-                return (
-                    f"SELECT s.b AS c, x.t FROM s JOIN ({group}) x ON s.a = x.a "
-                    f"WHERE {side} {op} (SELECT {against} FROM r)"
+                rows, value = self.pick(
+                    (f"s JOIN ({group}) x ON s.a = x.a", "s.b AS c, x.t"),
+                    (f"({group}) x", "x.a, x.m"),
+                    (f"({group}) x", "SUM(x.t), COUNT(*)"),
                 )
+                return f"SELECT {value} FROM {rows} WHERE {side} {op} (SELECT {against} FROM r)"
             case 4:
                 column = self.column()
                 tests = [

@@ -61,7 +61,7 @@ def test_random_nested_queries(seed: int) -> None:
 SEARCHED = {
     "finance": ["axf", "bsp", "psp", "vwap"],
     "nested": ["eq", "max_eq", "max_ineq", "nq1", "sq2", "vwap75"],
-    "tpch": ["q15", "q17"],
+    "tpch": ["q11", "q15", "q17"],
 }
 
 
@@ -99,6 +99,11 @@ def test_no_map_is_scanned(suite: str, name: str, monkeypatch: pytest.MonkeyPatc
         ("SELECT SUM(b) FROM r WHERE 9 < (SELECT SUM(b) FROM s WHERE s.a < r.a)", {"threshold search"}),
         ("SELECT SUM(b) FROM r WHERE EXISTS (SELECT 1 FROM s WHERE s.a < r.a)", {"threshold search"}),
         ("SELECT a, b FROM r WHERE b > (SELECT AVG(b) FROM r)", {"crossing"}),
+        ("SELECT a, SUM(b) FROM r GROUP BY a HAVING SUM(b) > (SELECT AVG(b) FROM r)", {"crossing"}),
+        (
+            "SELECT COUNT(*) FROM (SELECT SUM(b) AS t FROM r GROUP BY a) WHERE t > (SELECT AVG(b) FROM r)",
+            {"range aggregate"},
+        ),
         ("SELECT SUM(b) FROM r WHERE 9 < (SELECT MAX(b) FROM s WHERE s.a < r.a)", {"ordered multiset"}),
         ("SELECT SUM(b) FROM r WHERE a = (SELECT MAX(b) FROM s)", {"ordered multiset"}),
     ],

@@ -26,7 +26,7 @@ from viewlet.calculus.nodes import (
     factor_variables,
     is_parameter,
 )
-from viewlet.core.scalar import Call, Scalar, Var, variables
+from viewlet.core.scalar import Call, Const, Scalar, Var, variables
 from viewlet.errors import CalculusError
 
 NEVER = 1_000
@@ -78,7 +78,16 @@ def _cost(factor: Factor, known: set[str]) -> int:
                 return 3
             if negated or not binds_keys(factor, frozenset(known)):
                 return NEVER
-            return 500 + sum(not _has(key, known) for key in keys)
+            begins = 500 if all(_starts_known(term.factors, known) for term in factor.query) else 700
+            return begins + sum(not _has(key, known) for key in keys)
+
+
+def _starts_known(factors: Iterable[Factor], known: set[str]) -> bool:
+    """Is there an atom to begin with that is a change, or of which some argument is known?"""
+    return any(
+        isinstance(f, Delta) or any(isinstance(a, Const) or _has(a, known) for a in arguments(f))
+        for f in factors
+    )
 
 
 def binds_keys(factor: Exists, known: frozenset[str]) -> bool:

@@ -37,7 +37,7 @@ from viewlet.calculus.ranges import as_range
 from viewlet.calculus.schedule import schedule
 from viewlet.core.scalar import Const
 
-MATCHING = (" by key", " that cross")
+MATCHING = (" by key", " that cross", "the keys of a change")
 """How a loop over a part of a map's entries is told."""
 
 Path: TypeAlias = Literal["get", "slice", "scan", "search", "end", "range"]
