@@ -26,9 +26,9 @@ from viewlet.plan.text import show as show_plan
 from viewlet.sql import compile_query
 from viewlet.sql.catalog import Catalog
 from viewlet.sql.parse import CreateTable, parse
-from viewlet.triggers.program import Program
+from viewlet.triggers.program import Program, Statement
 from viewlet.triggers.text import show_map, show_statement
-from viewlet.triggers.work import is_at_most_logarithmic, order_of
+from viewlet.triggers.work import MATCHING, order_of, scans
 from viewlet.workloads import queries, schema
 
 DOCS = Path(__file__).parent
@@ -152,6 +152,11 @@ CONSTRUCTS = {
     "aggregate correlated by =": "SELECT SUM(b) FROM r WHERE b < (SELECT SUM(c) FROM s WHERE s.a = r.a)",
     "aggregate correlated by <": "SELECT SUM(b) FROM r WHERE 9 < (SELECT SUM(c) FROM s WHERE s.a < r.a)",
     "against a total": "SELECT SUM(b) FROM r WHERE b < (SELECT AVG(c) FROM s)",
+    "rows against a total": "SELECT a, b FROM r WHERE b > (SELECT AVG(b) FROM r)",
+    "EXISTS correlated by <": "SELECT SUM(b) FROM r WHERE EXISTS (SELECT 1 FROM s WHERE s.a < r.a)",
+    "MAX correlated by <": "SELECT SUM(b) FROM r WHERE b < (SELECT MAX(c) FROM s WHERE s.a < r.a)",
+    "a group's sum equal to the greatest": "SELECT s.c, x.t FROM s JOIN (SELECT a, SUM(b) AS t FROM r GROUP BY a) x "
+    "ON x.a = s.a WHERE t = (SELECT MAX(u) FROM (SELECT SUM(b) AS u FROM r GROUP BY a))",
     "HAVING against a total": "SELECT a, SUM(b) FROM r GROUP BY a HAVING SUM(b) > (SELECT AVG(b) FROM r)",
 }
 
@@ -170,13 +175,19 @@ def work(program: Program, table: str) -> str:
     trigger = program.triggers.get(table)
     if trigger is None:
         return "nothing"
-    if not all(is_at_most_logarithmic(statement.query) for statement in trigger.recomputations):
-        return "**recomputed**"
-    orders = [order_of(statement.query) for statement in trigger.statements]
-    loops = [loop for order in orders for loop in re.split(r" x | \+ ", order[2:-1]) if order != "O(1)"]
-    if any(not loop.startswith("log ") and not loop.endswith(" by key") for loop in loops):
+    if any(scans(statement.query) for statement in trigger.recomputations):
+        whole = [loop for s in trigger.recomputations for loop in _loops(s) if not loop.startswith("log ")]
+        return "per group" if all(loop.startswith("groups of ") for loop in whole) else "**recomputed**"
+    loops = [loop for statement in trigger.statements for loop in _loops(statement)]
+    partly = [loop for loop in loops if loop.endswith(MATCHING)]
+    if any(not loop.startswith("log ") and loop not in partly for loop in loops):
         return "scan"
-    return "matches" if any(loop.endswith(" by key") for loop in loops) else "O(log n)" if loops else "O(1)"
+    return "matches" if partly else "O(log n)" if loops else "O(1)"
+
+
+def _loops(statement: Statement) -> list[str]:
+    order = order_of(statement.query)
+    return [] if order == "O(1)" else re.split(r" x | \+ ", order[2:-1])
 
 
 def constructs() -> str:
@@ -200,7 +211,7 @@ def suite(name: str) -> str:
 
 
 def _by_cost(program: Program) -> Iterator[tuple[str, list[str]]]:
-    for cost in ("O(1)", "O(log n)", "matches", "scan", "**recomputed**"):
+    for cost in ("O(1)", "O(log n)", "matches", "per group", "scan", "**recomputed**"):
         tables = [table for table in program.triggers if work(program, table) == cost]
         if tables:
             yield cost, tables
