@@ -17,13 +17,19 @@ from viewlet.workloads.stream import Stream, churn
 
 
 def agree(
-    catalog: Catalog, sql: str, stream: Stream, sizes: tuple[int, ...], partition_by: Mapping[str, str]
+    catalog: Catalog,
+    sql: str,
+    stream: Stream,
+    sizes: tuple[int, ...],
+    partition_by: Mapping[str, str],
+    *,
+    native: bool = False,
 ) -> None:
     """Replay a stream through both, in batches: the view is the same throughout, every map in the end."""
     query = compile_query(sql, catalog)
     for size in sizes:
         reference = ReferenceEngine()
-        spread = SparkEngine(lambda program: SimulatedCluster(program, 3), partition_by)
+        spread = SparkEngine(lambda code: SimulatedCluster(code, 3), partition_by, native=native)
         static = {t: stream.whole().get(t) for t in catalog if catalog[t].kind is TableKind.STATIC}
         contents = {table: {} for table in catalog} | {
             table: {
@@ -45,6 +51,18 @@ def agree(
 
 @pytest.mark.parametrize("name", queries("tpch"))
 def test_tpch(name: str) -> None:
+    agree_on_tpch(name, native=False)
+
+
+@pytest.mark.native
+@pytest.mark.parametrize(
+    "name", ["q18", *(pytest.param(n, marks=pytest.mark.slow) for n in queries("tpch") if n != "q18")]
+)
+def test_tpch_in_native_code(name: str) -> None:
+    agree_on_tpch(name, native=True)
+
+
+def agree_on_tpch(name: str, *, native: bool) -> None:
     known = catalog_of(schema("tpch"))
     catalog = Catalog(
         Table(t.name, t.columns, TableKind.STATIC, t.key) if t.name in ("nation", "region") else t
@@ -56,7 +74,7 @@ def test_tpch(name: str) -> None:
     whole = Stream(
         {**stream.changes, **churn(fixed, deletions=0, duplicates=0, cancelling=0).changes}, stream.places
     )
-    agree(catalog, queries("tpch")[name], whole, (len(stream) // 3,), {})
+    agree(catalog, queries("tpch")[name], whole, (len(stream) // 3,), {}, native=native)
 
 
 @pytest.mark.parametrize("name", queries("finance"))

@@ -13,7 +13,7 @@ from viewlet.backends.base import Bag, Change, Granularity, MapStats, Row, Strat
 from viewlet.backends.reference.check import TouchedKeys, compile_check
 from viewlet.backends.reference.maps import ReferenceMap
 from viewlet.calculus.evaluate import Compiler as QueryCompiler
-from viewlet.calculus.evaluate import Env, Key, Number, Tables, evaluate_query
+from viewlet.calculus.evaluate import Env, Key, Number, Store, Tables, evaluate_query
 from viewlet.calculus.events import WEIGHT, TupleEvent
 from viewlet.calculus.nodes import Delta, MapRef, Rel
 from viewlet.calculus.search import Ask, PrefixSums
@@ -208,25 +208,31 @@ class ReferenceEngine:
         self._checks = {name: compile_check(view, self) for name, view in program.views.items()}
 
     def _output(self, view: View, query: Query) -> Callable[[], Bag]:
-        pairs: list[tuple[Row, int]] = []
-        runners = []
-        for part in view.output:
-            compiler = QueryCompiler(self)
-            readers = [compiler.scalar(scalar) for scalar in part.row]
-
-            def emit(env: Env, weight: Number, readers: list[Callable[[Env], Value]] = readers) -> None:
-                pairs.append((tuple([reader(env) for reader in readers]), int(weight)))
-
-            runners.append((compiler, compiler.term(part.term, frozenset(), emit)))
+        read = view_reader(view, self)
         names = tuple(column for column, _ in view.columns)
+        return lambda: cut(query, names, consolidate(read()))
 
-        def run() -> Bag:
-            pairs.clear()
-            for compiler, runner in runners:
-                runner(compiler.environment({}), 1)
-            return cut(query, names, consolidate(pairs))
 
-        return run
+def view_reader(view: View, store: Store) -> Callable[[], list[tuple[Row, int]]]:
+    """A function that gives the rows of a view with their multiplicities, from a store that has its maps."""
+    pairs: list[tuple[Row, int]] = []
+    runners = []
+    for part in view.output:
+        compiler = QueryCompiler(store)
+        readers = [compiler.scalar(scalar) for scalar in part.row]
+
+        def emit(env: Env, weight: Number, readers: list[Callable[[Env], Value]] = readers) -> None:
+            pairs.append((tuple([reader(env) for reader in readers]), int(weight)))
+
+        runners.append((compiler, compiler.term(part.term, frozenset(), emit)))
+
+    def run() -> list[tuple[Row, int]]:
+        pairs.clear()
+        for compiler, runner in runners:
+            runner(compiler.environment({}), 1)
+        return pairs
+
+    return run
 
 
 class TriggerRunner:

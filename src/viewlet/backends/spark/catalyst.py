@@ -48,11 +48,10 @@ def dataframe_to_sql(frame: Any) -> str:
 
 def plan_to_sql(plan: list[Json], names: list[str]) -> str:
     """The SQL text of an analyzed plan, with its columns under their names."""
-    root = _tree(plan)
-    translation = _Translation({})
-    body, order = root, ""
-    if _class(root.node) in ("Sort", "GlobalLimit"):
-        body, order = translation.top(root)
+    body, translation = _Translation({}).entered(_tree(plan))
+    order = ""
+    if _class(body.node) in ("Sort", "GlobalLimit"):
+        body, order = translation.top(body)
     columns = translation.columns(body)
     chosen = ", ".join(f"{c} AS {_quoted(name)}" for c, name in zip(columns, names, strict=True))
     return f"SELECT {chosen} FROM ({translation.relation(body)}) AS result{order}"
@@ -145,7 +144,8 @@ class _Translation:
             case "Deduplicate":
                 return self._deduplicate(plan)
             case "WithCTE":
-                return self._with(plan)
+                body, translation = self.entered(plan)
+                return translation.relation(body)
             case "CTERelationRef":
                 return self._reference(plan)
             case "LogicalRelation" | "LogicalRDD" | "LocalRelation":
@@ -203,12 +203,13 @@ class _Translation:
             raise SqlError("dropDuplicates of some columns leaves open which rows stay: use distinct()")
         return f"SELECT DISTINCT * FROM {self._source(plan.children[0])}"
 
-    def _with(self, plan: _Tree) -> str:
+    def entered(self, plan: _Tree) -> tuple[_Tree, _Translation]:
+        """What is below WITH, and a translation that knows its definitions."""
+        if _class(plan.node) != "WithCTE":
+            return plan, self
         *definitions, body = plan.children
-        shared = dict(self.shared)
-        for definition in definitions:
-            shared[definition.node["id"]] = definition.children[0]
-        return _Translation(shared).relation(body)
+        own = {definition.node["id"]: definition.children[0] for definition in definitions}
+        return body, _Translation({**self.shared, **own})
 
     def _reference(self, plan: _Tree) -> str:
         """A common table expression where it is read: its columns have other ids there."""
@@ -270,7 +271,12 @@ class _Translation:
             case "Literal":
                 return _literal(node)
             case "Cast":
-                return f"CAST({own(0)} AS {_type(node['dataType'])})"
+                return (
+                    f"CAST({self.scalar(_without_widening(tree.children[0]))} AS {_type(node['dataType'])})"
+                )
+            case "Extract":
+                field = _tree(node["field"]).node["value"]
+                return f"EXTRACT({field} FROM {self._scalar(node['source'])})"
             case "Not":
                 return f"(NOT {own(0)})"
             case "IsNull" | "IsNotNull":
@@ -354,6 +360,36 @@ def _type(kind: object) -> str:
     }.get(kind, kind.upper())
 
 
+def _without_widening(tree: _Tree) -> _Tree:
+    """``CAST(CAST(x AS t) AS u) -> CAST(x AS u)``, where t holds every value of x exactly."""
+    while _class(tree.node) == "Cast":
+        inner = tree.children[0]
+        held, holding = _digits(inner), _digits(tree)
+        if held is None or holding is None or any(a > b for a, b in zip(held, holding, strict=True)):
+            break
+        tree = inner
+    return tree
+
+
+def _digits(tree: _Tree) -> tuple[int, int] | None:
+    """The digits before and after the point that a value of an exact type has at most."""
+    node = tree.node
+    kind = node.get("dataType")
+    if _class(node) == "Literal" and kind == "integer":
+        return len(str(abs(int(node["value"])))), 0
+    if isinstance(kind, str) and kind.startswith("decimal("):
+        precision, scale = map(int, kind[8:-1].split(","))
+        return precision - scale, scale
+    return {"byte": (3, 0), "short": (5, 0), "integer": (10, 0), "long": (20, 0)}.get(str(kind))
+
+
+def _is_own_type(text: str, kind: str) -> bool:
+    """Is this the type that the text of a decimal literal has by itself?"""
+    whole, _, fraction = text.lstrip("-").partition(".")
+    digits = len(whole.lstrip("0")) + len(fraction)
+    return bool(fraction) and kind == f"decimal({max(digits, len(fraction))},{len(fraction)})"
+
+
 def _text(value: str) -> str:
     return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
@@ -374,7 +410,9 @@ def _literal(node: Json) -> str:
             return f"DATE '{value}'"
         case "double":
             return f"CAST({float(value)!r} AS DOUBLE)"
-        case _ if isinstance(kind, str) and (kind in ("long", "short", "byte") or kind.startswith("decimal")):
+        case _ if isinstance(kind, str) and kind.startswith("decimal"):
+            return str(value) if _is_own_type(str(value), kind) else f"CAST({value} AS {_type(kind)})"
+        case "long" | "short" | "byte":
             return f"CAST({value} AS {_type(kind)})"
         case _:
             raise SqlError(f"a view cannot be made of a DataFrame with a literal of type {kind}")

@@ -204,12 +204,17 @@ class _Building:
         )
 
     def _relation(self, name: str, keys: Sequence[Argument], kind: Type) -> None:
-        """A relation of a batch. Its definition differs from all others: nothing shares its entries."""
+        """A relation of a batch, whose sums may cancel: it counts nothing, and shares its entries with none.
+
+        So its definition only has to differ from all others, and to be no plain count.
+        """
         own = tuple(
             Var(f"k{i}", key.type, key.nullable if isinstance(key, Var) else True)
             for i, key in enumerate(keys)
         )
-        self.hold(name, MapDefinition(name, own, (Term((MapRef(name, own, kind),)),), kind))
+        self.hold(
+            name, MapDefinition(name, own, (Term((MapRef(name, own, kind), Value(Const(1, kind)))),), kind)
+        )
 
     def _level(
         self,

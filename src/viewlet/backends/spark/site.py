@@ -18,6 +18,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from viewlet.backends.base import Row
+from viewlet.backends.reference.engine import view_reader
 from viewlet.backends.reference.maps import ReferenceMap
 from viewlet.backends.spark.exchange import Entries, partition_of
 from viewlet.backends.spark.nodes import (
@@ -222,7 +223,7 @@ class ReferenceSite:
             for piece in pieces:
                 for key, number in piece.items():
                     store.relation(name).add(key, number)
-        return view_rows(found, store)
+        return list(view_reader(found, store)())
 
     def _scope(self, table: str) -> _Scope:
         found = self._scopes.get(table)
@@ -269,20 +270,6 @@ class _Scope:
             sums = compiler.totals(statement.query, statement.keys, frozenset())
             self._compiled[statement] = compiler, sums
         return self._compiled[statement]
-
-
-def view_rows(view: View, store: _Scope) -> list[tuple[Row, int]]:
-    """The rows of a view from a store that has its maps."""
-    pairs: list[tuple[Row, int]] = []
-    for part in view.output:
-        compiler = QueryCompiler(store)
-        readers = [compiler.scalar(scalar) for scalar in part.row]
-
-        def emit(env: Env, weight: Number, readers: list[Callable[[Env], Value]] = readers) -> None:
-            pairs.append((tuple([reader(env) for reader in readers]), int(weight)))
-
-        compiler.term(part.term, frozenset(), emit)(compiler.environment({}), 1)
-    return pairs
 
 
 def view_maps(view: View) -> list[str]:
