@@ -429,7 +429,7 @@ class Database:
     def read(self, names: Iterable[str]) -> dict[str, pa.Table]:
         """The present rows of tables and views as Arrow tables, all as of the same commit."""
         with self._open():
-            copies = {name: self._copy(name) for name in names}
+            copies = {name: self._arrow_copy(name) for name in names}
         return {name: copied.to_arrow() for name, copied in copies.items()}
 
     def ordered(self, name: str) -> tuple[list[Row], Schema]:
@@ -445,6 +445,15 @@ class Database:
         if table.kind is TableKind.VIEW:
             return _Copy(Image(self._bag(name)), table.columns, self._views[table.name].query)
         return _Copy(self._kept[table.name].image(), table.columns, None)
+
+    def _arrow_copy(self, name: str) -> _Copy:
+        """A copy of a relation that is to become Arrow: of most views none of it passes through Python."""
+        table = self.catalog[name]
+        if table.kind is TableKind.VIEW:
+            shown = self._views.output_arrow(table.name, table.columns)
+            if shown is not None:
+                return _Copy(Image({}, (shown,)), table.columns, None)
+        return self._copy(name)
 
     def to_spark(self, name: str) -> Any:
         """See :meth:`viewlet.handles.Relation.to_spark`."""

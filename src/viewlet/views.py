@@ -14,9 +14,23 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TypeAlias, get_args
 
+import pyarrow as pa
+
 from viewlet.backends import Backend, ChecksRows, engine_for, obstacles
-from viewlet.backends.base import Bag, Change, Engine, Granularity, MapStats, Row, Strategy, negated
+from viewlet.backends.base import (
+    ArrowChanges,
+    Bag,
+    Change,
+    Engine,
+    Granularity,
+    MapStats,
+    Row,
+    Strategy,
+    negated,
+)
 from viewlet.backends.native.engine import NativeEngine
+from viewlet.changes import rows_of
+from viewlet.core.types import Schema
 from viewlet.errors import CompileError
 from viewlet.kept import Image
 from viewlet.plan.evaluate import consolidate, evaluate_query
@@ -29,6 +43,7 @@ from viewlet.storage.streams import labels_of, load_state, state_of
 from viewlet.triggers.compile import Compiler
 from viewlet.triggers.program import Program
 from viewlet.triggers.work import Ordered
+from viewlet.values import arrow_schema
 
 STRATEGIES: tuple[Strategy, ...] = get_args(Strategy)
 
@@ -206,6 +221,19 @@ class Views(Mapping[str, MaintainedView]):
     def output(self, name: str) -> Bag:
         """The present rows of a view."""
         return self._views[name].engine.output(name)
+
+    def output_arrow(self, name: str, columns: Schema) -> ArrowChanges | None:
+        """The present rows of a view as Arrow, where native code keeps it and no order was asked for."""
+        view = self._views[name]
+        shown = view.engine.output_arrow(name) if isinstance(view.engine, NativeEngine) else None
+        if shown is None:
+            return None
+        arrays, weights = shown
+        schema = arrow_schema(columns)
+        typed = [array.cast(field.type) for array, field in zip(arrays, schema, strict=True)]
+        return ArrowChanges(
+            pa.RecordBatch.from_arrays(typed, schema=schema), weights, partial(rows_of, columns)
+        )
 
     def explain(self, name: str) -> str:
         """How a view is kept fresh."""

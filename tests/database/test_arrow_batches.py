@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from datetime import date, datetime
 from decimal import Decimal
 from typing import Any
 
@@ -15,6 +16,7 @@ from hypothesis import strategies as st
 
 import viewlet
 from viewlet.errors import DataError, ValueRangeError, ViewletError
+from viewlet.values import arrow_type
 
 BACKENDS = ["reference", pytest.param("native", marks=pytest.mark.native)]
 SCHEMA = pa.schema(
@@ -129,6 +131,36 @@ def test_many_rows_come_and_go(key: bool, seed: int) -> None:
     assert {s: n for s, n, _ in db.view("n").rows()} == dict(counted)
     db.delete("r", [(expected[0][0],)] if key else [expected[0]])
     assert db.table("r").rows() == expected[1:]
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT * FROM r",
+        "SELECT s, sum(d) AS d, max(t) AS t, min(day) AS day, avg(f) AS f FROM r GROUP BY s",
+        "SELECT a.k, b.s, b.b FROM r AS a LEFT JOIN r AS b ON a.k = b.k AND b.b",
+        "SELECT k, i FROM r ORDER BY k DESC LIMIT 2",
+        "SELECT count(*) AS n FROM r WHERE k > 100",
+    ],
+)
+def test_views_as_arrow_are_their_rows(backend: str, query: str) -> None:
+    """Every type, NULL, duplicates, and an outer join, whose terms have rows to subtract."""
+    db = viewlet.connect(backend=backend)
+    db.execute(
+        "CREATE TABLE r (k BIGINT, s VARCHAR, d DECIMAL(20, 2), f FLOAT, b BOOLEAN, "
+        "t TIMESTAMP, day DATE, i SMALLINT)"
+    )
+    db.execute(f"CREATE MATERIALIZED VIEW v AS {query}")
+    assert db.view("v").to_arrow().to_pylist() == [
+        dict(zip(db.view("v").to_arrow().column_names, row, strict=True)) for row in db.view("v").rows()
+    ]
+    noon, day = datetime(1960, 2, 29, 12), date(2020, 1, 2)
+    one = (1, "ä", Decimal("123456789012345678.50"), 0.5, True, noon, day, -3)
+    db.insert("r", [one, one, (1, "", Decimal("-1.5"), -0.25, False, noon, day, 3), (2, *[None] * 7)])
+    shown = db.view("v").to_arrow()
+    assert shown.schema.types == [arrow_type(column.type) for column in db.view("v").columns]
+    assert [tuple(row.values()) for row in shown.to_pylist()] == db.view("v").rows()
 
 
 @pytest.mark.parametrize("backend", BACKENDS)

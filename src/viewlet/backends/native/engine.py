@@ -13,13 +13,16 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from viewlet.backends.base import ArrowChanges, Bag, Change, Granularity, MapStats, Strategy
 from viewlet.backends.native.build import DEFAULT_FLAGS
 from viewlet.backends.native.emit import Source, emit
 from viewlet.backends.native.library import Gate, OpenProgram, open_program
 from viewlet.backends.native.remembered import key_of, recall, remember
+from viewlet.backends.native.shown import arrow_columns
 from viewlet.backends.reference.engine import difference
 from viewlet.calculus.evaluate import Key, Number, Tables, evaluate_query
 from viewlet.core.types import Value
@@ -274,6 +277,24 @@ class NativeEngine:
             raise program_error(errors, f"view {name!r}")
         names = tuple(column for column, _ in running.program.views[name].columns)
         return cut(self._queries[name], names, consolidate(pairs))
+
+    def output_arrow(self, name: str) -> tuple[list[pa.Array], NDArray[np.int64]] | None:
+        """The columns of a view's rows with their weights, rows in any order, some of them to be added up.
+
+        Nothing for a view that is cut (ORDER BY, LIMIT): that is done with its output.
+        """
+        query = self._queries[name]
+        if isinstance(query.plan, Top):
+            return None
+        running = self._run()
+        runs, errors = running.opened.columns(running.source.views.index(name))
+        if errors:
+            raise program_error(errors, f"view {name!r}")
+        columns = running.program.views[name].columns
+        arrays = dict(
+            zip((c for c, _ in columns), arrow_columns(runs, [kind for _, kind in columns]), strict=True)
+        )
+        return [arrays[var.name] for _, var in query.columns], np.frombuffer(runs[-1], np.int64)
 
     def check(self, names: Collection[str]) -> None:
         """Refuse if rows of some views cannot be published; reads those that may have become so."""

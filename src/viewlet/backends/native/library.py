@@ -64,6 +64,9 @@ class OpenProgram(Protocol):
     def rows(self, view: int) -> tuple[list[tuple[tuple[Any, ...], int]], int]:
         """The rows of a view with their multiplicities, and error bits."""
 
+    def columns(self, view: int) -> tuple[list[bytes], int]:
+        """The rows of a view as columns, three runs of bytes for each, then weights; and error bits."""
+
     def suspect(self) -> bool:
         """Has a sum grown beyond its guard since this was asked last?"""
 

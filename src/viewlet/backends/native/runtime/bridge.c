@@ -6,6 +6,7 @@
  *   Program.lane(table, weight) -> callable               one row per call, as cheap as a call can be
  *   Program.row_gate(..), Program.value_gate(..)          the same for users of a database (gate.h)
  *   Program.rows(view), Program.entries(record)           lists of tuples
+ *   Program.columns(view)                                 the rows as columns, for Arrow (shown.h)
  *   Program.value(view)                                   of a view with one row and one column
  *   Program.suspect(), Program.check(view)                may a view have become unreadable, and has it?
  *   Program.counts(record, schema, array)                 how often the rows of a batch are in a record
@@ -804,6 +805,7 @@ static PyObject *Program_lane(Program *self, PyObject *args) {
 }
 
 #include "gate.h"
+#include "shown.h"
 
 static PyMethodDef Program_methods[] = {
     {"apply", (PyCFunction)Program_apply, METH_VARARGS, "apply(table, rows, weights, batch)"},
@@ -811,6 +813,7 @@ static PyMethodDef Program_methods[] = {
     {"lane", (PyCFunction)Program_lane, METH_VARARGS, "lane(table, weight)"},
     {"row_gate", (PyCFunction)Program_row_gate, METH_VARARGS, "row_gate(table, weight, takes, clock, otherwise)"},
     {"value_gate", (PyCFunction)Program_value_gate, METH_VARARGS, "value_gate(view, clock, otherwise)"},
+    {"columns", (PyCFunction)Program_columns, METH_O, "columns(view) -> ([bytes], errors)"},
     {"rows", (PyCFunction)Program_rows, METH_VARARGS, "rows(view) -> ([(row, weight)], errors)"},
     {"check", (PyCFunction)Program_check, METH_O, "check(view) -> errors of reading it"},
     {"suspect", (PyCFunction)Program_suspect, METH_NOARGS, "has a sum grown large since this was asked last?"},
