@@ -130,7 +130,7 @@ def test_websockets_are_guarded_too(guarded_url: str, open_url: str) -> None:
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "OPTIONS", "TRACE"])
 def test_nothing_can_be_changed(open_url: str, method: str) -> None:
-    for path in ["/", "/api/overview", "/api/graph", "/api/views/r/rows"]:
+    for path in ["/", "/api/overview", "/api/graph", "/api/relations/r/rows"]:
         assert ask(open_url, path, method=method)[0] == 405
 
 

@@ -82,20 +82,25 @@ def test_the_overview_agrees_with_the_database(database: viewlet.Database, url: 
 def test_pages_of_a_view_together_are_the_view(database: viewlet.Database, url: str) -> None:
     rows: list[tuple[object, ...]] = []
     while len(rows) < 600:
-        page = get_json(url, f"api/views/levels/rows?offset={len(rows)}&limit=251")
+        page = get_json(url, f"api/relations/levels/rows?offset={len(rows)}&limit=251")
         assert (page["total"], page["behind"]) == (600, 0)
         rows += map(tuple, page["rows"])
     assert rows == database.view("levels").rows()
-    assert get_json(url, "api/views/levels/rows?offset=600")["rows"] == []
+    assert get_json(url, "api/relations/levels/rows?offset=600")["rows"] == []
+
+
+def test_tables_have_pages_too(database: viewlet.Database, url: str) -> None:
+    page = get_json(url, "api/relations/bids/rows?offset=1990&limit=100")
+    assert [tuple(row) for row in page["rows"]] == database.table("bids").rows()[1990:]
 
 
 def test_a_page_follows_the_database(database: viewlet.Database, url: str) -> None:
     before = database.view("best").value
-    assert get_json(url, "api/views/best/rows")["rows"] == [[before]]
+    assert get_json(url, "api/relations/best/rows")["rows"] == [[before]]
     database.insert("bids", [(1, 1_000_000, "whale")])
-    wait_until(lambda: get_json(url, "api/views/best/rows")["rows"] == [[1_000_000]])
+    wait_until(lambda: get_json(url, "api/relations/best/rows")["rows"] == [[1_000_000]])
     database.delete("bids", [(1, 1_000_000, "whale")])
-    wait_until(lambda: get_json(url, "api/views/best/rows")["rows"] == [[before]])
+    wait_until(lambda: get_json(url, "api/relations/best/rows")["rows"] == [[before]])
 
 
 def measured(url: str, rows: int) -> None:
@@ -166,12 +171,13 @@ def test_requests_have_a_largest_size(url: str) -> None:
 @pytest.mark.parametrize(
     "path",
     [
-        "api/views/nowhere/rows",
-        "api/views/bids/rows",
-        "api/views/levels/rows?offset=-1",
-        "api/views/levels/rows?limit=501",
-        "api/views/levels/rows?limit=many",
-        f"api/views/levels/rows?offset={10**40}",
+        "api/relations/nowhere/rows",
+        "api/relations/ticks/rows",
+        "api/views/bids/explain",
+        "api/relations/levels/rows?offset=-1",
+        "api/relations/levels/rows?limit=501",
+        "api/relations/levels/rows?limit=many",
+        f"api/relations/levels/rows?offset={10**40}",
         "api/views/nowhere/explain",
         "api/views/" + quote("'; DROP TABLE bids; --", safe="") + "/explain",
     ],

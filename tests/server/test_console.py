@@ -190,6 +190,14 @@ def test_explain_shows_the_program_or_the_reason(tab: Tab, database: viewlet.Dat
     tab.complaints[:] = [line for line in tab.complaints if "status of 400" not in line]
 
 
+def test_a_table_can_be_looked_at_too(tab: Tab, database: viewlet.Database) -> None:
+    tab.click("button[data-view=brokers]")
+    tab.wait("document.querySelector('#view').innerText.includes('no rows')")
+    database.insert("brokers", [("b1", "Oslo")])
+    tab.wait("document.querySelector('#view').innerText.includes('Oslo')")
+    assert tab.run("document.querySelector('#how')") is None
+
+
 def test_a_view_leads_to_how_it_is_kept(tab: Tab, database: viewlet.Database) -> None:
     tab.click("[data-view=cities]")
     wait_for_rows(tab, database, "cities")

@@ -39,7 +39,7 @@ def test_a_durable_database_is_served_until_a_signal(tmp_path: Path, number: sig
     with serve(str(path), "--port", "0") as process:
         assert process.stdout is not None
         url = process.stdout.readline().removeprefix("console: ").strip()
-        with urllib.request.urlopen(url + "api/views/n/rows", timeout=20) as answer:
+        with urllib.request.urlopen(url + "api/relations/n/rows", timeout=20) as answer:
             assert b'"rows":[[2]]' in answer.read()
         process.send_signal(number)
         assert process.wait(timeout=20) == 0

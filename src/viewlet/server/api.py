@@ -52,7 +52,7 @@ class Api:
             Route("/api/overview", self.overview),
             Route("/api/graph", self.graph),
             Route("/api/explain", self.explain, methods=["POST"]),
-            Route("/api/views/{name}/rows", self.rows),
+            Route("/api/relations/{name}/rows", self.rows),
             Route("/api/views/{name}/explain", self.explain_view),
             WebSocketRoute("/api/live", self.live),
             Mount("/static", StaticFiles(directory=STATIC)),
@@ -135,7 +135,7 @@ class Api:
         return await _answer(lambda: asyncio.to_thread(draw))
 
     async def rows(self, request: Request) -> Response:
-        """A page of a view: ``?offset=`` and ``?limit=``."""
+        """A page of a view or table: ``?offset=`` and ``?limit=``."""
         try:
             offset = int(request.query_params.get("offset", 0))
             limit = int(request.query_params.get("limit", 50))

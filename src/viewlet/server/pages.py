@@ -1,4 +1,4 @@
-"""Rows of views in pages, read from one ordered copy that several requests share.
+"""Rows of views and tables in pages, read from one ordered copy that several requests share.
 
 Ordering a view of a million rows takes seconds. The copy is made again only when the database has moved on
 and :data:`PATIENCE` times the time that it took has passed; a page says of which
@@ -18,6 +18,7 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 
 from viewlet.database import Database
+from viewlet.sql.catalog import TableKind
 
 PATIENCE = 5
 KEPT_COPIES = 4
@@ -30,7 +31,7 @@ Json: TypeAlias = bool | int | float | str | None
 
 @dataclass(frozen=True, slots=True)
 class Copy:
-    """A view's rows in order, as of a version."""
+    """Rows in order, as of a version."""
 
     version: int
     rows: pa.Table
@@ -39,7 +40,7 @@ class Copy:
 
 
 class Pages:
-    """Copies of the views that were asked for last."""
+    """Copies of the views and tables that were asked for last."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -47,7 +48,7 @@ class Pages:
         self._making: dict[str, asyncio.Lock] = {}
 
     async def page(self, name: str, offset: int, limit: int) -> dict[str, Any]:
-        """Some rows of a view as JSON, with how many there are and of which version they are."""
+        """Some rows of a view or table as JSON, with how many there are and of which version they are."""
         copy = await self._copy(name)
         part = copy.rows.slice(offset, min(limit, MOST_ROWS))
         return {
@@ -76,7 +77,8 @@ class Pages:
     def _read(self, name: str) -> Copy:
         began = time.thread_time()  # what the reading took, not what it waited
         version = self._database.version  # before reading: the copy is of this version or a later one
-        rows = self._database.view(name).to_arrow()
+        is_view = self._database.catalog[name].kind is TableKind.VIEW
+        rows = (self._database.view(name) if is_view else self._database.table(name)).to_arrow()
         return Copy(version, rows, time.monotonic(), time.thread_time() - began)
 
 

@@ -19,6 +19,7 @@ export class Views {
     this.shown = new Set();
     this.reading = false;
     this.stale = false;
+    this.version = null;
   }
 
   update(overview) {
@@ -28,8 +29,15 @@ export class Views {
       const past = this.history.get(view.name) ?? [];
       this.history.set(view.name, [...past, view.rate].slice(-HISTORY));
     }
-    if (!this.views.some((view) => view.name === this.chosen)) this.choose(this.views[0]?.name ?? null);
+    const shown = [...this.views, ...this.tables].some((relation) => relation.name === this.chosen);
+    if (!shown) this.choose(this.views[0]?.name ?? null);
+    else if (!this.isView() && overview.version !== this.version) this.refresh(); // nobody tells the changes of tables
+    this.version = overview.version;
     this.cards();
+  }
+
+  isView() {
+    return this.views.some((view) => view.name === this.chosen);
   }
 
   changed(message) {
@@ -45,9 +53,19 @@ export class Views {
       ...this.views.map((view) => this.card(view)),
       element("h2", {}, "Tables"),
       element("ul", { class: "tables" }, this.tables.map((table) =>
-        element("li", { title: table.columns.join(", ") }, element("span", {}, table.name),
-          element("span", { class: "figure" }, table.rows == null ? table.kind : `${count(table.rows)} rows`)))));
+        element("li", {}, this.tableLine(table)))));
     if (focused) [...document.querySelectorAll("#cards button")].find((card) => card.dataset.view === focused)?.focus();
+  }
+
+  // A stream keeps no rows that could be shown.
+  tableLine(table) {
+    const parts = [element("span", {}, table.name),
+      element("span", { class: "figure" }, table.rows == null ? table.kind : `${count(table.rows)} rows`)];
+    if (table.kind === "stream") return element("span", { class: "line", title: table.columns.join(", ") }, parts);
+    return element("button", {
+      type: "button", class: "line", "data-view": table.name, title: table.columns.join(", "),
+      "aria-pressed": String(table.name === this.chosen), onclick: () => this.choose(table.name),
+    }, parts);
   }
 
   card(view) {
@@ -94,7 +112,7 @@ export class Views {
   async read(name, offset) {
     let answer, page;
     try {
-      answer = await fetch(`/api/views/${encodeURIComponent(name)}/rows?offset=${offset}&limit=${PAGE}`);
+      answer = await fetch(`/api/relations/${encodeURIComponent(name)}/rows?offset=${offset}&limit=${PAGE}`);
       page = await answer.json();
     } catch { return; } // the connection's state is shown at the top
     if (name !== this.chosen || offset !== this.offset) { this.stale = true; return; }
@@ -119,10 +137,10 @@ export class Views {
         element("h2", {}, name),
         element("p", { class: "figure" }, `${where} · version ${count(page.version)}${page.behind > 0 ? `, ${count(page.behind)} behind` : ""}`),
         element("span", { class: "turn" },
-          element("button", { type: "button", id: "how", onclick: () => this.onExplain(name) }, "How it is kept"), turn("‹", "Rows before", -1, page.offset === 0), turn("›", "Rows after", 1, last >= page.total))),
+          this.isView() ? element("button", { type: "button", id: "how", onclick: () => this.onExplain(name) }, "How it is kept") : null, turn("‹", "Rows before", -1, page.offset === 0), turn("›", "Rows after", 1, last >= page.total))),
       element("div", { class: "rows", tabindex: 0, role: "region", "aria-label": `Rows of ${name}` },
         element("table", {},
-          element("caption", { class: "hidden" }, `Rows of the view ${name}`),
+          element("caption", { class: "hidden" }, `Rows of ${name}`),
           element("thead", {}, element("tr", {}, page.columns.map((column, i) => element("th", { scope: "col", class: kinds[i] }, column)))),
           element("tbody", {}, page.rows.map((row, i) =>
             element("tr", { class: before.size && !before.has(texts[i]) ? "fresh" : "" }, row.map(cell)))))));
