@@ -398,6 +398,48 @@ def test_a_target_that_refuses_is_reported_and_holds_up_nobody(
         PostgresSink(replicating_server, "totals", [])
 
 
+MIRROR = """
+import sys, viewlet
+from viewlet.connectors import PostgresSink, mirror
+db = viewlet.connect(sys.argv[1], backend="reference", durability="off")
+with mirror(db, "totals", PostgresSink(sys.argv[2], "totals", ["name"])) as copy:
+    print("ready", flush=True)
+    for i in range(100_000):
+        db.insert("items", [(db.version, f"n{db.version % 17}", 1, None, None, None, None, None)])
+        if i % 10 == 9:
+            copy.flush()
+            print("written", flush=True)
+"""
+
+
+def test_a_mirror_that_is_killed_leaves_whole_commits_and_goes_on(
+    replicating_server: str, postgres: Any, tmp_path: Path
+) -> None:
+    chance = random.Random(2)
+    postgres.execute(TARGET)
+    path = tmp_path / "d.viewlet"
+    open_database(path).close()
+    for _ in range(3):
+        with subprocess.Popen(
+            [sys.executable, "-c", MIRROR, path, replicating_server], stdout=subprocess.PIPE, text=True
+        ) as process:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "ready\n"
+            for _ in range(chance.randrange(1, 6)):
+                assert process.stdout.readline() == "written\n"
+            time.sleep(chance.uniform(0, 0.02))
+            process.send_signal(signal.SIGKILL)
+        found = postgres.execute(
+            "SELECT version, (SELECT sum(n) FROM totals) FROM viewlet_versions"
+        ).fetchone()
+        assert found[0] == found[1], "one row comes with each commit"
+    with open_database(path) as db:
+        with mirror(db, "totals", PostgresSink(replicating_server, "totals", ["name"])):
+            pass
+        assert target_rows(postgres) == db.view("totals").rows()
+        assert len(db.table("items")) == db.version > 0
+
+
 @pytest.mark.parametrize("batches", [[[1, 2]], [[1], [2]]], ids=["at once", "one after the other"])
 def test_a_key_that_is_none_is_reported(
     replicating_server: str, postgres: Any, batches: list[list[int]]
