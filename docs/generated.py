@@ -155,7 +155,7 @@ CONSTRUCTS = {
     "rows against a total": "SELECT a, b FROM r WHERE b > (SELECT AVG(b) FROM r)",
     "EXISTS correlated by <": "SELECT SUM(b) FROM r WHERE EXISTS (SELECT 1 FROM s WHERE s.a < r.a)",
     "MAX correlated by <": "SELECT SUM(b) FROM r WHERE b < (SELECT MAX(c) FROM s WHERE s.a < r.a)",
-    "a group's sum equal to the greatest": "SELECT s.c, x.t FROM s JOIN (SELECT a, SUM(b) AS t FROM r GROUP BY a) x "
+    "against the greatest sum": "SELECT s.c, t FROM s JOIN (SELECT a, SUM(b) AS t FROM r GROUP BY a) x "
     "ON x.a = s.a WHERE t = (SELECT MAX(u) FROM (SELECT SUM(b) AS u FROM r GROUP BY a))",
     "HAVING against a total": "SELECT a, SUM(b) FROM r GROUP BY a HAVING SUM(b) > (SELECT AVG(b) FROM r)",
 }
