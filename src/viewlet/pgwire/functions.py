@@ -9,16 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from viewlet.pgwire import types
-from viewlet.pgwire.catalog import (
-    INFORMATION_SCHEMA,
-    PG_CATALOG,
-    PUBLIC,
-    SPELLED,
-    Described,
-    catalog_columns,
-    index_definition,
-    oid_of,
-)
+from viewlet.pgwire.catalog import catalog_columns
+from viewlet.pgwire.described import INFORMATION_SCHEMA, PG_CATALOG, PUBLIC, SPELLED, Described, oid_of
+from viewlet.pgwire.pg_catalog import index_definition
 from viewlet.sql.catalog import Catalog
 
 PREFIX = "viewlet_"

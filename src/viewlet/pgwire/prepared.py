@@ -9,7 +9,8 @@ from sqlglot import exp
 
 from viewlet.adhoc import named_relations
 from viewlet.errors import SqlError
-from viewlet.pgwire.catalog import catalog_columns, is_catalog, wire_type
+from viewlet.pgwire.catalog import catalog_columns, is_catalog
+from viewlet.pgwire.described import wire_type
 from viewlet.pgwire.errors import WireError
 from viewlet.pgwire.messages import format_of
 from viewlet.pgwire.parameters import bind, literal_of, null_of, parameter_types

@@ -12,7 +12,8 @@ from sqlglot import exp
 from viewlet.adhoc import SEALED
 from viewlet.database import Database
 from viewlet.errors import BackendError
-from viewlet.pgwire.catalog import Described, catalog_relation
+from viewlet.pgwire.catalog import catalog_relation
+from viewlet.pgwire.described import Described
 from viewlet.pgwire.functions import macros
 from viewlet.pgwire.to_duckdb import Translated, to_duckdb
 from viewlet.values import to_arrow

@@ -17,12 +17,13 @@ from typing import Any
 from viewlet.database import Database
 from viewlet.errors import BackendError
 from viewlet.pgwire import messages
+from viewlet.pgwire.answers import Serving
 from viewlet.pgwire.errors import FatalError, WireError
 from viewlet.pgwire.login import Access, begin
 from viewlet.pgwire.messages import CancelRequest
 from viewlet.pgwire.reading import open_duckdb
 from viewlet.pgwire.scram import verifier
-from viewlet.pgwire.session import Serving, Session
+from viewlet.pgwire.session import Session
 from viewlet.pgwire.wire import Gone, Wire
 
 DEFAULT_PORT = 5433

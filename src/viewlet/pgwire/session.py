@@ -7,19 +7,12 @@ everything until the rollback. Each statement runs as a task of its own: that is
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from concurrent.futures import Executor
-from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias, TypeVar, assert_never
+from functools import partial
+from typing import Literal, TypeAlias, assert_never
 
-import pyarrow as pa
-from sqlglot import exp
-
-from viewlet.changes import feed
-from viewlet.database import Database
 from viewlet.errors import SqlError
 from viewlet.pgwire import messages
-from viewlet.pgwire.catalog import Described
+from viewlet.pgwire.answers import Answers, Serving
 from viewlet.pgwire.errors import FatalError, WireError, sqlstate
 from viewlet.pgwire.messages import (
     Bind,
@@ -37,8 +30,7 @@ from viewlet.pgwire.messages import (
     Terminate,
 )
 from viewlet.pgwire.prepared import Prepared, prepare
-from viewlet.pgwire.reading import Reading, Reads
-from viewlet.pgwire.rows import Feed, Fixed, Portal, Reader, Source, fields_of, in_thread
+from viewlet.pgwire.rows import Portal, fields_of
 from viewlet.pgwire.settings import Settings
 from viewlet.pgwire.statements import (
     DIALECT,
@@ -58,29 +50,15 @@ from viewlet.pgwire.statements import (
     statement_of,
 )
 from viewlet.pgwire.wire import Gone, Wire
-from viewlet.sql.catalog import TableKind
 from viewlet.sql.script import split
 
 MAX_TEXT = 1 << 20
 MAX_PREPARED_BYTES = 8 << 20
 MAX_PREPARED = 1000
 MAX_PORTALS = 50
-ROWS_AT_ONCE = 2048
 
 Status: TypeAlias = Literal["I", "T", "E"]
 """Outside of a transaction, in one, in one that has failed."""
-
-T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True)
-class Serving:
-    """What the sessions of a server share: the database, DuckDB, threads, and the database's name."""
-
-    database: Database
-    engine: Any
-    pool: Executor
-    name: str
 
 
 class Bound:
@@ -100,20 +78,17 @@ class Session:
     """A client that has begun, and all that the server remembers of it."""
 
     def __init__(self, wire: Wire, serving: Serving, startup: Startup, process: int) -> None:
-        self._wire, self._pool = wire, serving.pool
-        self._database, self._engine = serving.database, serving.engine
-        self._process = process
+        self._wire, self._process = wire, process
         self._user = startup.parameters["user"]
-        self._name = startup.parameters.get("database", serving.name)
-        self._settings = Settings(self._user)
+        name = startup.parameters.get("database", serving.name)
+        self._database = serving.database
+        self._answers = Answers(serving, process, self._user, name, wire.gone)
         self._status: Status = "I"
         self._silent = False
         self._prepared: dict[str, Prepared] = {}
         self._portals: dict[str, Bound] = {}
-        self._cursors: dict[str, Source] = {}
-        self._rests: dict[str, pa.Table] = {}
         self._running: asyncio.Task[None] | None = None
-        self._settings.begin(startup.parameters)
+        self._answers.settings.begin(startup.parameters)
 
     def cancel(self) -> None:
         """End the statement that runs now, if any."""
@@ -122,7 +97,7 @@ class Session:
 
     async def serve(self, key: int) -> None:
         """Answer messages until the client leaves."""
-        for name, value in self._settings.reported():
+        for name, value in self._answers.settings.reported():
             self._wire.write(messages.parameter(name, value))
         self._wire.write(messages.key_data(self._process, key))
         await self._ready()
@@ -167,7 +142,7 @@ class Session:
         await self._wire.drain()
 
     async def _handle(self, message: Message) -> None:
-        async with asyncio.timeout(self._settings.timeout):
+        async with asyncio.timeout(self._answers.settings.timeout):
             match message:
                 case Query(text):
                     await self._query(text)
@@ -197,11 +172,11 @@ class Session:
         """Run statements given in one text; the first that fails ends them."""
         if len(text) > MAX_TEXT:
             raise WireError("54000", f"the text is longer than {MAX_TEXT} characters")
-        parts = await self._call(lambda: split(text, DIALECT))
+        parts = await self._answers.call(lambda: split(text, DIALECT))
         if not parts:
             self._wire.write(messages.EMPTY_QUERY)
         for part in parts:
-            bound = Bound(await self._call(lambda part=part: statement_of(part.text)), ())  # type: ignore[misc]
+            bound = Bound(await self._answers.call(partial(statement_of, part.text)), ())
             try:
                 self._refuse_if_failed(bound.statement)
                 await self._open(bound)
@@ -221,7 +196,7 @@ class Session:
         if len(self._prepared) >= MAX_PREPARED or size + len(message.text) > MAX_PREPARED_BYTES:
             raise WireError("53400", "too many prepared statements: close some")
         relations = self._database.catalog
-        prepared = await self._call(lambda: prepare(message.text, message.types, relations))
+        prepared = await self._answers.call(lambda: prepare(message.text, message.types, relations))
         self._prepared[message.name] = prepared
         self._wire.write(messages.PARSE_COMPLETE)
 
@@ -239,8 +214,9 @@ class Session:
         self._wire.write(messages.BIND_COMPLETE)
 
     async def _describe(self, message: Describe) -> None:
-        if message.kind == "P" and message.name in self._cursors:
-            fields: list[messages.Field] | None = fields_of(self._cursor(message.name).schema, ())
+        declared = self._answers.cursor_columns(message.name) if message.kind == "P" else None
+        if declared is not None:
+            fields: list[messages.Field] | None = fields_of(declared, ())
         elif message.kind == "P":
             bound = self._portal(message.name)
             await self._open(bound)
@@ -248,7 +224,7 @@ class Session:
         else:
             prepared = self._statement(message.name)
             self._wire.write(messages.parameter_types([kind.oid for kind in prepared.types]))
-            schema = await self._columns(prepared.without_values())
+            schema = await self._answers.columns(prepared.without_values())
             fields = None if schema is None else fields_of(schema, ())
         self._wire.write(messages.NO_DATA if fields is None else messages.row_description(fields))
 
@@ -310,87 +286,10 @@ class Session:
     async def _open(self, bound: Bound) -> None:
         """Begin to read, if the statement gives rows."""
         if bound.portal is None:
-            source = await self._source(bound.statement)
+            source = await self._answers.source(bound.statement)
             if source is not None:
                 formats = () if isinstance(bound.statement, Copy) else bound.formats
                 bound.portal = Portal(source, formats)
-
-    async def _source(self, statement: Statement | None) -> Source | None:
-        match statement:
-            case Read(query) | Copy(Read(query)):
-                return await self._read(query)
-            case Subscribe() as subscribe:
-                return await self._subscribe(subscribe)
-            case Copy(Subscribe() as subscribe):
-                return await self._subscribe(subscribe)
-            case Explain(target):
-                text = await self._call(lambda: self._explained(target))
-                return Fixed(pa.table({"QUERY PLAN": text.splitlines()}))
-            case Show("all"):
-                rows = {"name": list(self._settings), "setting": list(self._settings.values())}
-                return Fixed(pa.table({**rows, "description": [""] * len(self._settings)}))
-            case Show(name):
-                return Fixed(pa.table({name: [self._settings[name]]}))
-            case Fetch(name, count):
-                return Fixed(await self._fetch(name, count))
-            case _:
-                return None
-
-    async def _columns(self, statement: Statement | None) -> pa.Schema | None:
-        """The columns that a statement will give, found without running it."""
-        match statement:
-            case Read(query):
-                return await self._call(lambda: self._reads().columns(query))
-            case Subscribe():
-                return self._changes(statement)
-            case Fetch(name):
-                return self._cursor(name).schema
-            case Explain():
-                return pa.schema([("QUERY PLAN", pa.string())])
-            case Show():
-                source = await self._source(statement)
-                return None if source is None else source.schema
-            case _:
-                return None
-
-    async def _read(self, query: exp.Query) -> Source:
-        reading = Reading(self._engine)
-        try:
-            await in_thread(self._pool, lambda: self._reads().start(reading, query), reading.interrupt)
-        except BaseException:
-            reading.close()
-            raise
-        return Reader(reading, self._pool)
-
-    def _reads(self) -> Reads:
-        relations = self._database.catalog
-        views = [table.name for table in relations.values() if table.kind is TableKind.VIEW]
-        definitions = {name: self._database.definition(name)[0] for name in views}
-        described = Described(relations, definitions, self._user, self._name, self._settings)
-        return Reads(self._engine, self._database, described, self._process)
-
-    def _changes(self, statement: Subscribe) -> pa.Schema:
-        table = self._database.catalog[statement.view]
-        return feed({}, table.columns, 0, statement.weights).schema
-
-    async def _subscribe(self, statement: Subscribe) -> Source:
-        changes = Feed(self._wire.gone)
-        changes.schema = self._changes(statement)
-        changes.subscription = await self._call(
-            lambda: self._database.view(statement.view).subscribe(
-                changes.put, snapshot=statement.snapshot, weights=statement.weights
-            )
-        )
-        return changes
-
-    def _explained(self, target: str | exp.Query) -> str:
-        return self._database.explain(
-            target if isinstance(target, str) else target.sql(self._database.dialect)
-        )
-
-    async def _call(self, call: Callable[[], T]) -> T:
-        """Run in a thread what may take its time or wait for the database."""
-        return await in_thread(self._pool, call, lambda: None)
 
     # Commands, each with the tag that says that it is done.
 
@@ -399,21 +298,14 @@ class Session:
             case Transaction():
                 return self._transaction(statement)
             case SetParameter(name, value):
-                if reported := self._settings.set(name, value):
+                if reported := self._answers.settings.set(name, value):
                     self._wire.write(messages.parameter(*reported))
                 return "SET" if value is not None else "RESET"
             case Declare(name, query):
-                if name in self._cursors:
-                    raise WireError("42P03", f"cursor {name!r} exists already")
-                if len(self._cursors) >= MAX_PORTALS:
-                    raise WireError("53400", "too many cursors: close some")
-                self._cursors[name] = await self._read(query)
+                await self._answers.declare(name, query)
                 return "DECLARE CURSOR"
             case CloseCursor(name):
-                for each in list(self._cursors) if name is None else [name]:
-                    await self._cursor(each).close()
-                    del self._cursors[each]
-                    self._rests.pop(each, None)
+                await (self._answers.close_cursors() if name is None else self._answers.close_cursor(name))
                 return "CLOSE CURSOR"
             case Deallocate(name):
                 if name is not None:
@@ -424,7 +316,7 @@ class Session:
                 return "DEALLOCATE" if name is not None else "DEALLOCATE ALL"
             case Discard():
                 await self._forget_all()
-                self._settings = Settings(self._user)
+                self._answers.settings = Settings(self._user)
                 return "DISCARD ALL"
             case _:
                 raise SqlError(f"{type(statement).__name__} cannot stand here")
@@ -458,35 +350,14 @@ class Session:
         ):
             raise WireError("25P02", "the transaction has failed: everything is refused until ROLLBACK")
 
-    def _cursor(self, name: str) -> Source:
-        if name not in self._cursors:
-            raise WireError("34000", f"there is no cursor {name!r}")
-        return self._cursors[name]
-
-    async def _fetch(self, name: str, count: int) -> pa.Table:
-        """The next ``count`` rows of a cursor, all for zero; what comes beyond them is kept."""
-        source = self._cursor(name)
-        rows = self._rests.pop(name, source.schema.empty_table())
-        while not count or rows.num_rows < count:
-            batch = await source.next()
-            if batch is None:
-                break
-            rows = pa.concat_tables([rows, pa.Table.from_batches([batch])])
-        if count and rows.num_rows > count:
-            self._rests[name] = rows.slice(count)
-        return rows.slice(0, count) if count else rows
-
     # Forgetting.
 
     async def _forget_rows(self) -> None:
         """Rows under way live as long as their transaction."""
         for bound in self._portals.values():
             await bound.close()
-        for cursor in self._cursors.values():
-            await cursor.close()
         self._portals.clear()
-        self._cursors.clear()
-        self._rests.clear()
+        await self._answers.close_cursors()
 
     async def _forget_all(self) -> None:
         await self._forget_rows()

@@ -15,7 +15,8 @@ from sqlglot.optimizer.normalize_identifiers import normalize_identifiers
 
 from viewlet.adhoc import named_relations
 from viewlet.errors import SqlError
-from viewlet.pgwire.catalog import Described, is_catalog
+from viewlet.pgwire.catalog import is_catalog
+from viewlet.pgwire.described import Described
 from viewlet.pgwire.errors import WireError
 from viewlet.pgwire.functions import FUNCTION_NAMES, PREFIX
 from viewlet.pgwire.parameters import of_cast, type_name
