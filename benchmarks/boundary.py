@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import platform
 import sys
 import tempfile
@@ -147,6 +148,13 @@ def table_of(rows: list[dict[str, object]]) -> str:
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
+def remark() -> str:
+    """How far the figures are to be trusted."""
+    load = os.getloadavg()[0]
+    busy = load > (os.cpu_count() or 1)
+    return f"Load {load:.1f}: preliminary, others were using the machine." if busy else f"Load {load:.1f}."
+
+
 def main() -> None:
     """Measure, print, and write the results."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -176,7 +184,7 @@ def main() -> None:
     text = f"""# The boundary: million events per second by the way they take
 
 `{" ".join(["python benchmarks/boundary.py", *sys.argv[1:]])}`, {platform.machine()},
-Python {platform.python_version()}; CPU time.
+Python {platform.python_version()}; CPU time. {remark()}
 
 {table_of(results)}
 
