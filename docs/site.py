@@ -25,7 +25,7 @@ from markdown_it.token import Token
 PROJECT = Path(__file__).parents[1]
 
 GUIDES = (
-    *("sql", "clients", "connectors", "durability", "operations"),
+    *("sql", "command_line", "clients", "connectors", "durability", "operations"),
     *("spark", "sketches", "linalg", "signals"),
 )
 

@@ -57,6 +57,8 @@ def show(wishes: Wishes, output: TextIO) -> tuple[list[Played], list[str]]:
     if why_not is not None:
         notes.append(f"The rows are made in this process, not by Spark: {why_not}.")
         print(notes[-1] + "\n", file=output)
+    else:
+        notes.append("The rows were made by Spark in local mode.")
     played = []
     for make in SCENES:
         with connect(backend=backend) as db:
