@@ -134,8 +134,8 @@ def lines(index: np.ndarray, task: Task) -> pa.Table:
 
 
 def fill_and_changes(task: Task) -> tuple[dict[str, pa.Table], list[tuple[str, pa.Table, np.ndarray]]]:
-    """The rows to begin with, and changes by table: rows of the beginning go, and new ones come."""
-    half = task.events // 2
+    """The rows to begin with, and changes by table: rows of the beginning go, new ones come, and back."""
+    half = min(task.events // 2, task.n)
     gone = draws.integers(0, "gone", np.arange(2 * half), 0, task.n)
     gone = np.unique(gone)[:half]
     sides = SIDES if task.query in ("mst", "psp", "axf") else ("bids",)
@@ -148,13 +148,16 @@ def fill_and_changes(task: Task) -> tuple[dict[str, pa.Table], list[tuple[str, p
         new = (task.n + np.arange(len(gone))) * len(sides) + i
         fill[side] = make(own, task)
         index = np.column_stack([own[gone], new]).reshape(-1)
-        changes.append((side, make(index, task), np.tile([-1, 1], len(gone)).astype(np.int64)))
+        weights = np.tile([-1, 1], len(gone))
+        there_and_back = np.concatenate([index, index[::-1]]), np.concatenate([weights, -weights[::-1]])
+        index, weights = (np.resize(part, task.events) for part in there_and_back)
+        changes.append((side, make(index, task), weights.astype(np.int64)))
         if task.adversarial:
             heavy = pa.table({"t": [0], "id": [0], "broker_id": [0], "volume": [400 * task.n], "price": [1]})
             fill[side] = pa.concat_tables([fill[side], heavy.cast(fill[side].schema)])
             top = heavy.set_column(3, "volume", [[4_000 * task.n]]).set_column(4, "price", [[task.n + 1]])
-            rows = pa.concat_tables([top] * (2 * half)).cast(fill[side].schema)
-            changes[-1] = (side, rows, np.tile([1, -1], half).astype(np.int64))
+            rows = pa.concat_tables([top] * task.events).combine_chunks().cast(fill[side].schema)
+            changes[-1] = (side, rows, np.resize([1, -1], task.events).astype(np.int64))
     if "lineitem" in fill:
         keys = np.arange(max(task.n // 30, 1))
         fill["part"] = pa.table(

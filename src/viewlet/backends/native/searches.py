@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 from typing import TYPE_CHECKING
 
 from viewlet.backends.native.forms import CValue, Form, Writer, field_form, form_of, stored_form
@@ -20,6 +21,10 @@ from viewlet.loops.ranges import type_interval
 if TYPE_CHECKING:
     from viewlet.backends.native.operations import Operations
     from viewlet.backends.native.storage import CRecord
+
+
+STRIDE = 4
+"""So many slots of a node are passed at once where the conditions allow it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +52,10 @@ class COrder:
         """The fields that it sums, by their numbers in the record."""
         named = enumerate(self.record.fields)
         return [(i, field_form(f.type)) for i, f in named if f.name in self.order.fields]
+
+    def whole(self, record: str, tree: str) -> str:
+        """The sums over all entries; of a single tree they are at hand."""
+        return f"{self.name}_total(a, {tree})" if self.sliced else f"s->{record}.{self.name}_all"
 
     def member(self, field: str) -> str:
         """The C member of a field; the first 64-bit one takes the place of the count that every tree has."""
@@ -115,6 +124,7 @@ def write_orders(out: Writer, at: CRecord, write_key: Callable[[str, Sequence[in
 def order_members(at: CRecord) -> list[tuple[str, str, int]]:
     """What the state of a record holds for its ordered indexes and counts of negative entries."""
     found = [("vl_map_pooled" if order.sliced else order.name, order.name, 0) for order in orders_of(at)]
+    found += [(f"{order.name}_rec", f"{order.name}_all", 0) for order in orders_of(at) if not order.sliced]
     if at.record.orders:
         found.append(("uint64_t", "ordered_bytes", 0))
     found += [("uint64_t", f"negative_f{i}", 0) for i in _signed(at.record)]
@@ -174,6 +184,8 @@ def _write_order_add(out: Writer, at: CRecord, order: COrder) -> None:
         key = _tree_key(at.record, position, f"r->key.k{position}")
         out.line(f"{order.name}_add(a, tree, {key}, &change, NULL);")
         out.line("m->ordered_bytes += tree->account.bytes - bytes;")
+        if not order.sliced:
+            out.line(f"{order.name}_join(&m->{order.name}_all, &change);")
         if order.sliced:
             out.line(f"{order.name}s_settle(a, &m->{order.name}, slice);")
             out.line(f"m->ordered_bytes += {slices};")
@@ -345,8 +357,9 @@ class Searches:
         if op.start and op.stop:
             empty = self._crosses(start, stop)
         with self.out.block(f"if (!({empty}))" if empty else ""):
-            last = self._prefix(order, op.stop, stop, tree)
-            first = self._prefix(order, op.start, start, tree) if op.start else ""
+            record = self.operations.records[op.along.record].name
+            last = self._prefix(order, record, op.stop, stop, tree)
+            first = self._prefix(order, record, op.start, start, tree) if op.start else ""
             for field, target in into.items():
                 member = order.member(field)
                 value = f"{last}.{member}"
@@ -359,12 +372,12 @@ class Searches:
             f"{start}.side > {stop}.side || ({start}.side == {stop}.side && ({start}.side != 0 || {at_key}))"
         )
 
-    def _prefix(self, order: COrder, limit: Limit | None, edge: str, tree: str) -> str:
+    def _prefix(self, order: COrder, record: str, limit: Limit | None, edge: str, tree: str) -> str:
         """A record with the sums of all entries before an edge."""
         if limit is not None and limit.own:
             return f"{edge}.before"
         name = self.out.fresh("b")
-        whole = f"{order.name}_total(a, {tree})"
+        whole = order.whole(record, tree)
         if limit is None:
             self.out.line(f"const {order.name}_rec {name} = {whole};")
             return name
@@ -404,7 +417,8 @@ class _Walk:
         """What does not change during the walk."""
         name = self.order.name
         if self.op.key is None:
-            self.out.line(f"const {name}_rec all = {name}_total(a, {self.tree});")
+            at = self.operations.records[self.op.along.record]
+            self.out.line(f"const {name}_rec all = {self.order.whole(at.name, self.tree)};")
         self.operations.block(self.op.first)
         self.out.line(f"vl_ref at = {self.tree}->root;")
         self.out.line(f"{name}_rec before = {name}_none();")
@@ -477,6 +491,11 @@ class _Walk:
                 with self.out.block("if (in)"):
                     self.out.line("i = node->len - 1;")
                     self._take()
+        with self.out.block(f"for (; i + {STRIDE} < node->len; i += {STRIDE})"):
+            slots = [f"node->cols.{{0}}[i + {j}]" for j in range(STRIDE)]
+            self._run(reduce(lambda sum_, slot: f"ORD_PLUS({sum_}, {slot})", slots, "before.{0}"))
+            self.out.line("if (!in) break;")
+            self._take()
         with self.out.block(f"for (; {more}; i++)"):
             self._run("ORD_PLUS(before.{0}, node->cols.{0}[i])")
             self.out.line("if (!in) break;")
