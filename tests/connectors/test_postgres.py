@@ -30,6 +30,7 @@ from viewlet.connectors import (
 from viewlet.connectors.pgoutput import decode
 
 pytest.importorskip("psycopg")
+pytestmark = pytest.mark.xdist_group("replication")  # one server for all
 
 REMOTE = """
 CREATE TABLE items (id int, name text, price numeric(12,2), weight double precision, sold boolean, day date,

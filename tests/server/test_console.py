@@ -18,6 +18,8 @@ pytest.importorskip("uvicorn")
 
 from server.browser import Tab, binary, browser
 
+pytestmark = pytest.mark.xdist_group("console")  # one browser for all
+
 HOSTILE = "<img src=x onerror=\"document.title='owned'\">&amp;"
 SCHEMA = f"""
 CREATE TABLE bids (price BIGINT, volume BIGINT, broker VARCHAR);
@@ -225,7 +227,7 @@ def test_the_page_works_with_a_token_and_not_without(tab: Tab) -> None:
 def test_changes_of_watched_views_appear(tab: Tab, database: viewlet.Database) -> None:
     tab.click("#tab-changes")
     tab.click("input[value=spread]")
-    time.sleep(0.3)
+    tab.wait("document.querySelector('#watched').dataset.watching?.includes('spread')")
     database.insert("bids", [(1_000_000, 1, "b0")])
     tab.wait("document.querySelector('#changes').innerText.includes('spread')")
     assert "+1 −1 in 1 commit" in tab.text("#changes")
@@ -311,7 +313,7 @@ def test_a_million_rows_and_a_burst_of_a_million_changes(tab: Tab) -> None:
 def _burst(tab: Tab, db: viewlet.Database, size: int) -> None:
     """So many rows in one commit, then as many deletions, while the page shows the view."""
     tab.click("[data-view=every_price]")
-    time.sleep(0.5)
+    tab.wait("document.querySelector('#watched').dataset.watching?.includes('every_price')")
     before = len(db.view("every_price"))
     rows = [(10_000_000 + i, 1, "x") for i in range(size)]
     for change, total in [(db.insert, before + size), (db.delete, before)]:

@@ -38,22 +38,35 @@ class Page:
     def __init__(self, url: str, views: list[str]) -> None:
         self._open = ExitStack()
         self.socket = self._open.enter_context(client.connect(url))
-        self.socket.send(json.dumps({"watch": views}))
+        self._views = views
         self.changes: list[dict[str, Any]] = []
         self.overviews: list[dict[str, Any]] = []
+        self.watching: list[str] | None = None
 
     def receive(self) -> None:
         for message in json.loads(self.socket.recv(timeout=20)):
-            (self.changes if message["type"] == "changes" else self.overviews).append(message)
+            match message["type"]:
+                case "changes":
+                    self.changes.append(message)
+                case "overview":
+                    self.overviews.append(message)
+                case "watching":
+                    self.watching = message["views"]
         self.socket.send(json.dumps({"ack": 1}))
 
     def receive_until(self, version: int) -> None:
         while not any(change["version"] >= version for change in self.changes):
             self.receive()
 
+    def watch(self, views: list[str]) -> None:
+        """Ask for views, and wait until they are watched."""
+        self.socket.send(json.dumps({"watch": views}))
+        self.watching = None
+        while self.watching is None:
+            self.receive()
+
     def __enter__(self) -> Page:
-        self.receive()
-        time.sleep(0.3)  # let the subscription begin
+        self.watch(self._views)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -104,10 +117,10 @@ def test_a_page_that_does_not_answer_is_told_no_more_and_holds_up_nobody(
 def test_a_page_watches_what_it_asks_for(database: viewlet.Database, url: str) -> None:
     database.execute("CREATE MATERIALIZED VIEW w AS SELECT count(*) AS n FROM r")
     with Page(url, ["w", "nowhere"]) as page:
+        assert page.watching == ["w"]
         page.receive_until(database.insert("r", [(1, "x")]))
         assert {change["view"] for change in page.changes} == {"w"}
-        page.socket.send(json.dumps({"watch": ["v"]}))
-        time.sleep(0.3)
+        page.watch(["v"])
         page.receive_until(database.insert("r", [(1, "x")]))
         assert page.changes[-1]["view"] == "v"
 

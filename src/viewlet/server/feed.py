@@ -87,11 +87,12 @@ class Feed:
         self._database, self._loop = database, loop
         self._subscriptions: dict[str, Subscription] = {}
         self._waiting: dict[str, Coalesced] = {}
+        self._watching: dict[str, Any] | None = None
         self._lock = threading.Lock()
         self._arrived = asyncio.Event()
 
-    def watch(self, views: Iterable[str]) -> list[str]:
-        """Listen to exactly these views; returns those that there are."""
+    def watch(self, views: Iterable[str]) -> None:
+        """Listen to exactly these views, as far as there are such; the page is told which."""
         wanted = set(list(views)[:MOST_VIEWS])
         for name in self._subscriptions.keys() - wanted:
             self._subscriptions.pop(name).close()
@@ -101,24 +102,30 @@ class Feed:
             except ViewletError:
                 continue  # dropped since the page was told about it
             self._subscriptions[name] = view.subscribe(partial(self._put, view.name))
-        return sorted(self._subscriptions)
+        with self._lock:
+            self._watching = {"type": "watching", "views": sorted(self._subscriptions)}
+        self._wake()
 
     def _put(self, view: str, change: pa.Table) -> None:
         with self._lock:
             self._waiting.setdefault(view, Coalesced(view)).add(change)
+        self._wake()
+
+    def _wake(self) -> None:
         with suppress(RuntimeError):  # the server has just stopped: that must not fail the commit
             self._loop.call_soon_threadsafe(self._arrived.set)
 
     async def arrived(self) -> None:
-        """Wait until there are changes to take."""
+        """Wait until there is something to take."""
         await self._arrived.wait()
 
     def take(self) -> list[dict[str, Any]]:
-        """All changes that have come, one message per view."""
+        """What is watched, if that is new; then the changes that have come, one message per view."""
         self._arrived.clear()
         with self._lock:
+            watching, self._watching = self._watching, None
             waiting, self._waiting = self._waiting, {}
-        return [coalesced.message() for coalesced in waiting.values()]
+        return [*([watching] if watching else []), *(coalesced.message() for coalesced in waiting.values())]
 
     def close(self) -> None:
         """Listen to nothing any more."""

@@ -74,6 +74,7 @@ function connect() {
   socket.addEventListener("message", (event) => {
     for (const message of JSON.parse(event.data)) {
       if (message.type === "overview") overview(message);
+      else if (message.type === "watching") byId("watched").dataset.watching = message.views.join(" ");
       else { views.changed(message); feed(message); }
     }
     requestAnimationFrame(() => socket.readyState === WebSocket.OPEN && socket.send(JSON.stringify({ ack: 1 })));
