@@ -400,6 +400,8 @@ class Database:
                 columns = self.catalog[name].columns
                 self._subscriptions.tell(subscription, self._bag(name), columns, self._version)
                 self._subscriptions.deliver()
+            if name not in self._subscriptions.watched():
+                self._views.follow(name)
             self._subscriptions.add(subscription)
             self._gates.close()
             return subscription

@@ -33,7 +33,7 @@ from viewlet.changes import rows_of
 from viewlet.core.types import Schema
 from viewlet.errors import CompileError
 from viewlet.kept import Image
-from viewlet.plan.evaluate import consolidate, evaluate_query
+from viewlet.plan.evaluate import evaluate_query
 from viewlet.plan.nodes import Query
 from viewlet.plan.scope import tables_of
 from viewlet.sql.catalog import Catalog, TableKind
@@ -68,6 +68,8 @@ class MaintainedView:
     reads: frozenset[str]
     birth: int
     refreshes: int = 0
+    shown: Bag | None = None
+    """The present rows, where somebody follows them from commit to commit."""
 
     @property
     def name(self) -> str:
@@ -157,6 +159,8 @@ class Views(Mapping[str, MaintainedView]):
         view = MaintainedView(statement, query, engine, tables_of(query.plan), birth)
         self._views[view.name] = view
         for table in view.reads:
+            if table in self._views:
+                self.follow(table)
             self._readers.setdefault(table, {})[view.name] = view
 
     def _engine(self, statement: CreateView) -> Engine:
@@ -222,6 +226,11 @@ class Views(Mapping[str, MaintainedView]):
         """The present rows of a view."""
         return self._views[name].engine.output(name)
 
+    def follow(self, name: str) -> None:
+        """Somebody follows a view from now on, of which nothing was remembered while nobody did."""
+        if not self.readers(name):
+            self._views[name].shown = None
+
     def output_arrow(self, name: str, columns: Schema) -> ArrowChanges | None:
         """The present rows of a view as Arrow, where native code keeps it and no order was asked for."""
         view = self._views[name]
@@ -283,8 +292,7 @@ class Views(Mapping[str, MaintainedView]):
         except BaseException:
             run.undo()
             raise
-        for view in run.affected:
-            view.refreshes += 1
+        run.settle()
 
 
 class _Run:
@@ -299,17 +307,24 @@ class _Run:
     ) -> None:
         self._views, self._trigger = views, trigger
         self.affected = views.affected(name for name, part in changes.items() if part)
-        self._before = {
-            view.name: views.output(view.name)
-            for view in self.affected
-            if view.name in watched or views.readers(view.name)
-        }
+        followed = [v for v in self.affected if v.name in watched or views.readers(v.name)]
+        self._before = {v.name: views.output(v.name) if v.shown is None else v.shown for v in followed}
+        self._after: dict[str, Bag] = {}
         self._done: list[tuple[Engine, str, Sequence[Change]]] = []
 
     def effect(self, view: str) -> Bag:
-        """What the batch has changed in a watched view so far."""
-        before = self._before[view]
-        return consolidate([*self._views.output(view).items(), *((row, -n) for row, n in before.items())])
+        """What the batch changes in a view that is followed; asked when all that it reads has changed."""
+        if view not in self._after:
+            self._after[view] = self._views.output(view)
+        before, after = self._before[view], self._after[view]
+        changed = {row for row, _ in before.items() ^ after.items()}
+        return {row: after.get(row, 0) - before.get(row, 0) for row in changed}
+
+    def settle(self) -> None:
+        """The batch is committed: count the refreshes, and remember rows that are followed."""
+        for view in self.affected:
+            view.refreshes += 1
+            view.shown = self._after.get(view.name)
 
     def propagate(self, name: str, changes: Sequence[Change]) -> None:
         """Give the changes of one table or view to every engine with a view that reads it."""

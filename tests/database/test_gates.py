@@ -101,6 +101,28 @@ def test_subscribers_are_told() -> None:
     assert (db.view("total").value, len(seen)) == (10, 1)
 
 
+def test_rows_that_nobody_followed_are_not_told_later() -> None:
+    """What a view showed last is remembered for its followers; rows through a gate pass that memory by."""
+    db = database()
+    r, seen = db.table("r"), list[Any]()
+    for _ in range(2):
+        subscription = db.view("total").subscribe(
+            lambda change: seen.append(change.to_pylist()), weights=True
+        )
+        r.add(1, 2, "x", 0.5, True)
+        subscription.close()
+        db.execute("CREATE MATERIALIZED VIEW above AS SELECT v + 1 AS v FROM total")
+        r.add(1, 2, "x", 0.5, True)
+        assert db.view("above").value == db.view("total").value + 1
+        db.execute("DROP MATERIALIZED VIEW above")
+        for _ in range(4):
+            r.add(1, 2, "x", 0.5, True)
+        assert has_gate(r)
+    inserted = [change[-1] for change in seen]
+    assert inserted == [{"v": 2, "_weight": 1}, {"v": 14, "_weight": 1}]
+    assert [change[0] for change in seen] == [{"v": None, "_weight": -1}, {"v": 12, "_weight": -1}]
+
+
 def test_a_view_that_comes_later_starts_with_what_comes_later() -> None:
     db = database()
     r = db.table("r")
