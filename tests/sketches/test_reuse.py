@@ -113,3 +113,22 @@ def test_refused(name: str) -> None:
         if wrong:
             return
     raise AssertionError("the refusal has no counterexample")
+
+
+def test_served_until_an_assumption_breaks() -> None:
+    """R3 for a sum rests on values >= 0 although the sketch itself, on a group attribute, does not."""
+    connection = load({"r": [(1, 1, 1, 9), (1, 1, 3, 9), (2, 1, 3, 9), (2, 1, 3, 9)], "s": []})
+    store = sketches.open(connection)
+    sketch = store.capture(SUM.format(0, 10), on="r.a", ranges=[2], maintain="incremental")
+    stricter = SUM.format(2, 10)
+    assert arrow_result(store.query(stricter, use="always")) == {(2,): 1}
+    assert len(sketch.served) == 1
+    store.apply({"r": [(3, 1, 3, 1)]})
+    assert arrow_result(store.query(stricter, use="always")) == {(2,): 1}
+    store.apply({"r": [(3, 1, 0, -50), (3, 1, 3, 40)]})
+    assert not sketch.served
+    assert sketch.retired is None
+    with pytest.raises(sketches.SketchError, match="R3"):
+        store.query(stricter, use="always")
+    assert result(connection, stricter) == {(2,): 1, (3,): 1}
+    assert sketch.fragments == {0, 1}

@@ -319,3 +319,14 @@ def test_broken_assumption_retires() -> None:
     assert "r.d >= 0" in sketch.retired
     with pytest.raises(sketches.SketchError, match="retired"):
         store.query(text, use="always")
+
+
+def test_unknown_changes_are_checked_too() -> None:
+    """What came behind the store's back may break what the sketch rests on."""
+    connection = load({"r": [(1, 1, 1, 9), (2, 1, 2, 9)], "s": []})
+    store = sketches.open(connection)
+    text = "SELECT a FROM r GROUP BY a HAVING sum(d) > 5"
+    store.capture(text, on="r.c", ranges=[2])
+    connection.execute("INSERT INTO r VALUES (1, 1, 2, -7)")
+    with pytest.raises(sketches.SketchError, match=r"r\.d >= 0"):
+        store.query(text, use="always")

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
+from viewlet.core.types import Column, Value
 from viewlet.plan.nodes import Query
 from viewlet.sketches.capture import Fragments, Way, capture_free, capture_two_pass, free_columns
 from viewlet.sketches.compiled import Compiled
@@ -55,6 +56,8 @@ class Sketch:
     costs: Costs = field(default_factory=Costs)
     retired: str | None = None
     not_incremental: str | None = None
+    served: dict[Query, frozenset[Assumption]] = field(default_factory=dict)
+    """Other queries that it was found to serve, and what that rests on."""
     _found: Fragments = field(default_factory=list)
     _state: State | None = None
     _counters: Counters | None = None
@@ -89,6 +92,11 @@ class Sketch:
     def incremental(self) -> bool:
         """Is there state from which changes are followed?"""
         return self._state is not None or self._counters is not None
+
+    @property
+    def watches_changes(self) -> bool:
+        """Does it see every change, or does a database keep it as a view?"""
+        return self._counters is None
 
     def entries(self) -> int:
         """How much is remembered to follow changes: groups, values, records of maps."""
@@ -177,6 +185,7 @@ class Sketch:
         with self._backend.snapshot():
             staged = None if self.version is None else self._backend.stage(self.version, self.schema)
             if staged is None:
+                self._check_data()
                 self.recapture()
             elif staged:
                 self._follow(staged)
@@ -206,16 +215,36 @@ class Sketch:
         self.costs.refresh.add(rows, seconds)
 
     def _check_assumptions(self, staged: Iterable[str]) -> None:
-        """A value that breaks what the sketch's safety rests on retires the sketch."""
-        for assumption in self.verdict.assumes:
-            if assumption.table not in staged:
-                continue
-            table = next(table for table in self.schema if table.name == assumption.table)
-            column = next(c for c in table.columns if c.name == assumption.column)
-            for (value,) in self._backend.staged_rows(table, [column]):
-                if not assumption.holds(value, column.type):
-                    self.retired = f"an update broke {assumption}"
-                    return
+        """A value that breaks what the sketch's safety rests on retires it, or ends its use for a query."""
+        relied = frozenset().union(self.assumes, *self.served.values())
+        broken = {a for a in relied if a.table in staged and not self._holds(a, self._staged_values(a))}
+        self._take_back(broken)
+
+    def _check_data(self) -> None:
+        """The same where it is not known what has changed."""
+        self.served.clear()
+        self._take_back({a for a in self.assumes if not self._holds(a, self._limits(a))})
+
+    def _take_back(self, broken: set[Assumption]) -> None:
+        for assumption in broken & self.assumes:
+            self.retired = f"an update broke {assumption}"
+        self.served = {query: relied for query, relied in self.served.items() if not relied & broken}
+
+    def _holds(self, assumption: Assumption, values: Iterable[Value]) -> bool:
+        kind = self._column(assumption).type
+        return all(assumption.holds(value, kind) for value in values)
+
+    def _staged_values(self, assumption: Assumption) -> Iterator[Value]:
+        table = next(table for table in self.schema if table.name == assumption.table)
+        for (value,) in self._backend.staged_rows(table, [self._column(assumption)]):
+            yield value
+
+    def _limits(self, assumption: Assumption) -> tuple[Value, Value]:
+        return self._backend.limits(assumption.table, self._column(assumption))
+
+    def _column(self, assumption: Assumption) -> Column:
+        table = next(table for table in self.schema if table.name == assumption.table)
+        return next(column for column in table.columns if column.name == assumption.column)
 
     def require_usable(self) -> None:
         """Refuse a sketch that is retired or of another version."""

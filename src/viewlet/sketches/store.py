@@ -253,7 +253,7 @@ class Store:
         names = ", ".join(p.name for p in sketch.partitions)
         if sketch.retired is not None:
             return f"the sketch on {names} is retired: {sketch.retired}"
-        if query is sketch.query or query == sketch.query:
+        if query is sketch.query or query == sketch.query or query in sketch.served:
             return None
         catalog = self._backend.catalog()
         limits = self._limits(catalog)
@@ -261,9 +261,11 @@ class Store:
         if not verdict.safe:
             return f"the sketch on {names} is not safe: {verdict.reason}"
         try:
-            covers(sketch.query, query, limits)
+            relied = covers(sketch.query, query, limits)
         except UnsafeError as error:
             return f"the sketch on {names} is of another query: {error}"
+        if sketch.watches_changes:  # so it is told when what this rests on breaks: it is not asked again
+            sketch.served[query] = verdict.assumes | relied
         return None
 
     def _restricted(self, sql: str, sketch: Sketch) -> str:
