@@ -336,24 +336,24 @@ class Operations:
         factors = [
             self.names[f.name] if isinstance(f, Var) else self.scalars.value(f) for f in product.factors
         ]
-        factors = [f for f in factors if f.limits != (1, 1)]
         weight = [f for f in factors if f.text == self.weight]
-        if form is Form.PAIR:
-            pairs = [_pair(factor) for factor in factors]
-            if product.coefficient != 1 or not pairs:
-                pairs.insert(0, f"vl_pair_of_i64({product.coefficient})")
-            return CValue(reduce(lambda a, b: f"vl_pair_mul({a}, {b})", pairs), form)
-        others = sorted((f for f in factors if f.text != self.weight), key=lambda f: max(map(abs, f.limits)))
-        if product.coefficient != 1 or not factors:
+        is_unit = bool(weight) and within(weight[0].limits, (-1, 1))
+        weight = weight[: len(weight) % 2] if is_unit else weight  # w * w = 1
+        others = [f for f in factors if f.text != self.weight]
+        if product.coefficient != 1 or not (others or weight):
             c = product.coefficient
             others.insert(0, CValue(integer(c), form_within((c, c)), None, (c, c)))
+        if form is Form.PAIR:
+            return CValue(reduce(lambda a, b: f"vl_pair_mul({a}, {b})", map(_pair, [*others, *weight])), form)
+        if is_unit and (len(others) != 1 or others[0].form is not Form.I128):
+            others, weight = [*weight, *others], []  # a small factor like any other
+        others.sort(key=lambda f: max(map(abs, f.limits)))
         if form is Form.I128 and others and weight:
             value = reduce(lambda a, b: _multiply(a, b, form), [*others, *weight[1:]])
-            limits = _corners(value.limits, weight[0].limits)
-            if not within(limits, I128):
+            if is_unit:
+                return CValue(f"vl_turned({value.text}, {self.weight}, &a->errors)", Form.I128, None, I128)
+            if not within(_corners(value.limits, weight[0].limits), I128):
                 return CValue(f"vl_weighted({value.text}, {self.weight}, &a->errors)", Form.I128, None, I128)
-            if value.form is Form.I128 and within(weight[0].limits, (-1, 1)):
-                return CValue(f"vl_turned({value.text}, {self.weight}, &a->errors)", Form.I128, None, limits)
             return _multiply(value, weight[0], form)
         value = reduce(lambda a, b: _multiply(a, b, form), [*others, *weight])
         if form is Form.I64 and value.form is Form.I128:

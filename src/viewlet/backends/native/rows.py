@@ -103,11 +103,12 @@ class _RowLoop:
             if form_of(self.table.parameters[i].type) is not Form.TEXT:
                 continue
             self.out.line(f"uint32_t ids{i}[VL_ROWS];")
-            with self._rows():
-                value = load(self.out, i, self.table.parameters[i])
-                self.out.line(f"ids{i}[j] = {value.text};")
-            null = None if value.null is None else f"(ids{i}[j] == 0)"
+            null = f"(ids{i}[j] == 0)" if self.table.parameters[i].nullable else None
             texts[name] = CValue(f"ids{i}[j]", Form.TEXT, null)
+        if texts:
+            with self._rows():
+                for i in (parameters[name] for name in texts):
+                    self.out.line(f"ids{i}[j] = {load(self.out, i, self.table.parameters[i]).text};")
         return texts
 
     def prefetch(self, body: Block) -> None:

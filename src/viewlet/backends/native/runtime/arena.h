@@ -23,7 +23,7 @@
  *     vl_block_size to know). Blocks of 512 bytes or more are 64-byte aligned. Smaller blocks are
  *     aligned to the largest power of two that divides their block size, at most 64: so 64, 128, 192,
  *     256, 320, ... are cache-line aligned, and everything is 16-byte aligned.
- *   - The bytes are not cleared (vl_alloc_zeroed clears).
+ *   - The bytes are not cleared (vl_alloc_zeroed and vl_try_alloc_zeroed clear).
  *   - vl_account is exact: a structure's `bytes` is the sum of the block sizes that it holds. Keep the
  *     account inside the arena, in the structure's own header.
  *   - When allocation fails the error bits are set in a.errors; see status.h for what each bit means.
@@ -329,10 +329,19 @@ VL_FUNCTION vl_ref vl_try_alloc(vl_arena *a, vl_account *account, uint64_t bytes
     return vl_alloc_class(a, account, bytes, true);
 }
 
-VL_FUNCTION vl_ref vl_alloc_zeroed(vl_arena *a, vl_account *account, uint64_t bytes) {
-    vl_ref r = vl_alloc(a, account, bytes);
-    if (r) memset(vl_at(a, r), 0, vl_block_size(bytes));
+/* A block that begins at or past the former top has never been used: the system gave it as zeros, and leaves
+ * it so until it is touched. A file may have been there before. */
+VL_INLINE vl_ref vl_zeroed(vl_arena *a, vl_ref r, uint64_t bytes, uint64_t former_top) {
+    if (r && (r < former_top || a->fd >= 0)) memset(vl_at(a, r), 0, vl_block_size(bytes));
     return r;
+}
+VL_FUNCTION vl_ref vl_alloc_zeroed(vl_arena *a, vl_account *account, uint64_t bytes) {
+    uint64_t top = vl_head(a)->top;
+    return vl_zeroed(a, vl_alloc(a, account, bytes), bytes, top);
+}
+VL_FUNCTION vl_ref vl_try_alloc_zeroed(vl_arena *a, vl_account *account, uint64_t bytes) {
+    uint64_t top = vl_head(a)->top;
+    return vl_zeroed(a, vl_try_alloc(a, account, bytes), bytes, top);
 }
 
 /* Returns a block. Large blocks of an anonymous arena give their pages back to the system. */

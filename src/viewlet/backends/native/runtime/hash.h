@@ -93,7 +93,7 @@ typedef struct {
     uint32_t i, mask, hash;
 } vl_probe;
 
-enum { VL_INDEX_BITS = 4 };
+enum { VL_INDEX_BITS = 6 }; /* few groups seldom share a slot then: a collision costs a misprediction each time */
 
 VL_INLINE uint32_t vl_hash32(uint64_t hash) { return (uint32_t)(hash >> 32); }
 
@@ -127,10 +127,9 @@ VL_COLD bool vl_index_resize(vl_arena *a, vl_index *ix, uint32_t bits) {
         a->errors |= VL_E_MEMORY;
         return false;
     }
-    vl_ref fresh = vl_try_alloc(a, &ix->account, bytes);
+    vl_ref fresh = vl_try_alloc_zeroed(a, &ix->account, bytes);
     if (!fresh) return false;
     vl_index_slot *to = vl_at(a, fresh);
-    memset(to, 0, bytes);
     uint32_t mask = (uint32_t)((UINT64_C(1) << bits) - 1);
     if (ix->slots) {
         const vl_index_slot *from = vl_at(a, ix->slots);

@@ -39,10 +39,9 @@
 VL_COLD bool VL_M(_resize)(vl_arena *a, vl_map_inplace *m, uint32_t bits) {
     uint64_t bytes = sizeof(VL_M(_record)) << bits;
     if (bits > 40) return false;
-    vl_ref fresh = vl_try_alloc(a, &m->account, bytes);
+    vl_ref fresh = vl_try_alloc_zeroed(a, &m->account, bytes);
     if (!fresh) return false;
     VL_M(_record) *to = vl_at(a, fresh);
-    memset(to, 0, bytes);
     uint64_t mask = (UINT64_C(1) << bits) - 1;
     if (m->slots) {
         VL_M(_record) *from = vl_at(a, m->slots);

@@ -41,10 +41,9 @@ VL_COLD bool vl_slice_resize(vl_arena *a, vl_slice_index *ix, uint32_t bits) {
         a->errors |= VL_E_MEMORY;
         return false;
     }
-    vl_ref fresh = vl_try_alloc(a, &ix->account, bytes);
+    vl_ref fresh = vl_try_alloc_zeroed(a, &ix->account, bytes);
     if (!fresh) return false;
     vl_slice_slot *to = vl_at(a, fresh);
-    memset(to, 0, bytes);
     uint32_t mask = (uint32_t)((UINT64_C(1) << bits) - 1);
     if (ix->slots) {
         const vl_slice_slot *from = vl_at(a, ix->slots);
