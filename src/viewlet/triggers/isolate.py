@@ -82,13 +82,14 @@ def _isolate_term(term: Term, scope: _Scope) -> Query:
         for key in atom.keys
         if isinstance(key, Var) and key.name not in told and not is_parameter(key)
     ]
-    by_column = sorted(places, key=lambda place: _column(place[0], place[1], scope.maps))
-    splits = (
-        *(_split(term, atom, key, scope) for atom, key in places),
-        *(_split(term, atom, key, scope, levels=True) for atom, key in by_column),
-    )
-    split = next((each for each in splits if each is not None), None)
-    return (term,) if split is None else _isolated(term, split, scope)
+    for atom, key in places:
+        if (split := _split(term, atom, key, scope)) is not None:
+            return _isolated(term, split, scope)
+    if any(isinstance(f, Lift | Extremum) and f.keys for f in term.factors):
+        for atom, key in sorted(places, key=lambda place: _column(place[0], place[1], scope.maps)):
+            if (split := _split(term, atom, key, scope, levels=True)) is not None:
+                return _isolated(term, split, scope)
+    return (term,)
 
 
 def _column(atom: MapRef, key: Var, maps: MapRegistry) -> int:
