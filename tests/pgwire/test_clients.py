@@ -240,6 +240,17 @@ def test_asyncpg_reads_and_infers_parameters(served: Served) -> None:
     asyncio.run(talk())
 
 
+def test_a_pool_of_asyncpg_takes_its_connections_back(served: Served) -> None:
+    asyncpg = pytest.importorskip("asyncpg", reason="needs asyncpg")
+
+    async def talk() -> None:
+        async with asyncpg.create_pool(f"postgresql://{served.url}", min_size=1, max_size=1) as pool:
+            for _ in range(3):
+                assert await pool.fetchval("SELECT count(*) FROM bids") == 2
+
+    asyncio.run(talk())
+
+
 def test_sqlalchemy_reflects_and_reads(served: Served) -> None:
     sa = pytest.importorskip("sqlalchemy", reason="needs SQLAlchemy")
     engine = sa.create_engine(f"postgresql+psycopg://{served.url}")

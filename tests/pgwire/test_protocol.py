@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import random
+import re
 import resource
 import socket
 import struct
@@ -14,8 +15,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pgwire.served import Served, market, serving
+from viewlet.errors import ViewletError
+from viewlet.pgwire.described import Described
 from viewlet.pgwire.errors import FatalError
 from viewlet.pgwire.messages import read_first, read_message
+from viewlet.pgwire.prepared import prepare
+from viewlet.pgwire.statements import Read, statement_of
+from viewlet.pgwire.to_duckdb import to_duckdb
+from viewlet.sql.catalog import Catalog
 
 LETTERS = b"QPBDECSHXpdcf"
 
@@ -234,6 +241,23 @@ def test_reading_a_message_gives_one_or_refuses(letter: bytes, body: bytes) -> N
             assert read(*arguments) is not None  # type: ignore[operator]
 
 
+SCRAPS = """SELECT FROM WHERE bids brokers id price * , ( ) = ~ !~ 'x' '{1}' $1 $2 :: regclass oid ANY ARRAY [ ]
+CASE WHEN THEN END AND OR NOT NULL 1 2.5 COUNT pg_catalog . pg_class GROUP BY ORDER LIMIT SUBSCRIBE COPY TO
+STDOUT EXPLAIN SHOW SET FETCH DECLARE c CURSOR FOR WITH AS JOIN ON UNION ALL VALUES OPERATOR COLLATE " -- ;"""
+
+
+@settings(max_examples=400, deadline=None)
+@given(words=st.lists(st.sampled_from(re.split(r"\s+", SCRAPS)), max_size=14))
+def test_any_text_is_a_statement_or_refused(words: list[str]) -> None:
+    described = Described(Catalog(), {}, "ann", "market", {})
+    with contextlib.suppress(ViewletError):
+        statement = statement_of(" ".join(words))
+        if isinstance(statement, Read):
+            bound = prepare(" ".join(words), [], Catalog()).without_values()
+            assert isinstance(bound, Read)
+            assert to_duckdb(bound.query, described).text
+
+
 BI_QUERIES: Sequence[tuple[str, int]] = [
     # In the manner of JDBC's metadata.
     (
@@ -275,6 +299,23 @@ BI_QUERIES: Sequence[tuple[str, int]] = [
     ("SELECT kcu.column_name FROM information_schema.table_constraints tc JOIN "
      "information_schema.key_column_usage kcu USING (constraint_name, table_name) "
      "WHERE tc.constraint_type = 'PRIMARY KEY'", 1),
+    (
+        "SELECT typinput = 'pg_catalog.array_in'::regproc AS is_array, typtype, typname, pg_type.oid "
+        "FROM pg_catalog.pg_type LEFT JOIN (SELECT ns.oid AS nspoid, ns.nspname, r.r FROM pg_namespace AS ns "
+        "JOIN (SELECT s.r, (current_schemas(false))[s.r] AS nspname "
+        "FROM generate_series(1, array_upper(current_schemas(false), 1)) AS s(r)) AS r USING (nspname)) "
+        "AS sp ON sp.nspoid = typnamespace WHERE typname = '_int8' ORDER BY sp.r, pg_type.oid DESC",
+        1,
+    ),
+    # In the manner of .NET's loading of types.
+    (
+        "SELECT t.oid, t.typname, CASE WHEN p.proname = 'array_recv' THEN 'a' ELSE t.typtype END AS typtype "
+        "FROM pg_type AS t LEFT JOIN pg_class AS c ON c.oid = t.typrelid LEFT JOIN pg_proc AS p "
+        "ON p.oid = t.typreceive LEFT JOIN pg_range ON pg_range.rngtypid = t.oid "
+        "WHERE p.proname = 'array_recv' AND t.typname IN ('_text', '_int4', 'int4')",
+        2,
+    ),
+    ("SELECT typinput::regproc::text FROM pg_type WHERE typname = 'int8'", 1),
     ("SELECT viewname, definition FROM pg_catalog.pg_views WHERE schemaname = 'public'", 1),
 ]  # fmt: skip
 

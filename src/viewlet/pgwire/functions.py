@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from viewlet.pgwire import types
 from viewlet.pgwire.catalog import catalog_columns
 from viewlet.pgwire.described import INFORMATION_SCHEMA, PG_CATALOG, PUBLIC, SPELLED, Described, oid_of
-from viewlet.pgwire.pg_catalog import index_definition
+from viewlet.pgwire.pg_catalog import index_definition, type_functions
 from viewlet.sql.catalog import Catalog
 
 PREFIX = "viewlet_"
@@ -52,6 +52,7 @@ _FIXED = {
     "pg_column_is_updatable": ["(a, b, c) AS false"],
     "pg_relation_is_updatable": ["(a, b) AS 0"],
     "pg_postmaster_start_time": ["() AS now()"],
+    "pg_advisory_unlock_all": ["() AS CAST(NULL AS VARCHAR)"],
     "txid_current": ["() AS CAST(0 AS BIGINT)"],
     "set_config": ["(a, b, c) AS b"],
     "quote_ident": ["""(a) AS CASE WHEN regexp_full_match(a, '[a-z_][a-z0-9_]*') THEN a
@@ -116,7 +117,11 @@ def _names(described: Described) -> dict[str, list[str]]:
     kind = _case(
         bare, {_quoted(n): f"CAST({number} AS UINTEGER)" for n, number in kinds.items()}, unknown_oid
     )
+    named = type_functions()
+    function = _case(bare, {_quoted(n): f"CAST({o} AS UINTEGER)" for n, o in named.items()}, unknown_oid)
     return {
+        "regproc_in": [f"(a) AS {function}"],
+        "regproc_out": [f"(a) AS {_case('a', {o: _quoted(n) for n, o in named.items()}, as_number)}"],
         "regclass_in": [f"(a) AS {oid}"],
         "to_regclass": [f"(a) AS {oid}"],
         "regclass_out": [f"(a) AS {_case('a', {o: _quoted(n) for n, o in relations.items()}, as_number)}"],
@@ -160,7 +165,9 @@ def macros(names: Iterable[str], described: Described, process: int) -> list[str
     return [f"CREATE TEMP MACRO {PREFIX}{name}{', '.join(known[name])}" for name in names]
 
 
+_BEHIND_CASTS = ("class_in", "class_out", "type_in", "type_out", "proc_in", "proc_out", "namespace_out")
+
 FUNCTION_NAMES = frozenset(functions(Described(Catalog(), {}, "", "", {}), 0)) - {
-    f"reg{kind}" for kind in ("class_in", "class_out", "type_in", "type_out", "namespace_out")
+    f"reg{end}" for end in _BEHIND_CASTS
 }
 """What a client may call; the functions behind casts have no names for clients."""

@@ -22,6 +22,8 @@ from viewlet.pgwire.described import (
 )
 from viewlet.sql.catalog import Table, TableKind
 
+_USES = {"input": "in", "output": "out", "receive": "recv", "send": "send"}
+
 _CATEGORY = {"bool": "B", "int2": "N", "int4": "N", "int8": "N", "float4": "N", "float8": "N", "numeric": "N"}
 _CATEGORY |= {"oid": "N", "text": "S", "varchar": "S", "bpchar": "S", "name": "S", "char": "Z"}
 _CATEGORY |= {"date": "D", "time": "D", "timestamp": "D", "timestamptz": "D", "interval": "T", "unknown": "X"}
@@ -94,11 +96,23 @@ def _modifier(kind: Type) -> int:
     return ((kind.precision << 16) | kind.scale) + 4 if kind.kind is Kind.DECIMAL else -1
 
 
+def type_functions() -> dict[str, int]:
+    """The functions that read and write values of each type, by name, with their OIDs."""
+    names = [f"{kind.name}{end}" for kind in types.TYPES for end in _USES.values()]
+    names += [f"array_{end}" for end in _USES.values()] + ["array_subscript_handler"]
+    return {name: oid_of(f"{name}()") for name in names}
+
+
+def _pg_proc(_: Described) -> Iterator[Record]:
+    for name, oid in type_functions().items():
+        yield {"oid": oid, "proname": name, "pronamespace": PG_CATALOG, "proowner": OWNER, "prokind": "f"}
+
+
 def _pg_type(_: Described) -> Iterator[Record]:
     for kind in types.TYPES:
         base = {"typnamespace": PG_CATALOG, "typowner": OWNER, "typisdefined": True, "typdelim": ","}
         scalar = {"typtype": "p" if kind is types.UNKNOWN else "b", "typtypmod": -1, "typalign": "i"}
-        io = {"typinput": f"{kind.name}in", "typoutput": f"{kind.name}out", "typreceive": f"{kind.name}recv"}
+        io = {f"typ{use}": oid_of(f"{kind.name}{end}()") for use, end in _USES.items()}
         yield {
             **base,
             **scalar,
@@ -114,10 +128,8 @@ def _pg_type(_: Described) -> Iterator[Record]:
             yield {
                 **base,
                 **scalar,
-                "typinput": "array_in",
-                "typoutput": "array_out",
-                "typreceive": "array_recv",
-                "typsubscript": "array_subscript_handler",
+                **{f"typ{use}": oid_of(f"array_{end}()") for use, end in _USES.items()},
+                "typsubscript": oid_of("array_subscript_handler()"),
                 "oid": kind.array_oid,
                 "typname": f"_{kind.name}",
                 "typlen": -1,
@@ -238,6 +250,7 @@ PG_CATALOG_ROWS: Mapping[str, Callable[[Described], Iterator[Record]]] = {
     "pg_class": _pg_class,
     "pg_attribute": _pg_attribute,
     "pg_type": _pg_type,
+    "pg_proc": _pg_proc,
     "pg_index": _pg_index,
     "pg_constraint": _pg_constraint,
     "pg_roles": _pg_roles,

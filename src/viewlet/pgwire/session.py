@@ -47,6 +47,7 @@ from viewlet.pgwire.statements import (
     Statement,
     Subscribe,
     Transaction,
+    Unlisten,
     statement_of,
 )
 from viewlet.pgwire.wire import Gone, Wire
@@ -318,6 +319,8 @@ class Session:
                 await self._forget_all()
                 self._answers.settings = Settings(self._user)
                 return "DISCARD ALL"
+            case Unlisten():
+                return "UNLISTEN"
             case _:
                 raise SqlError(f"{type(statement).__name__} cannot stand here")
 

@@ -106,6 +106,11 @@ class Discard:
     """Forget everything about the session."""
 
 
+@dataclass(frozen=True, slots=True)
+class Unlisten:
+    """Nobody listens here; pools of connections say so all the same before they reuse one."""
+
+
 Statement: TypeAlias = (
     Read
     | Subscribe
@@ -119,6 +124,7 @@ Statement: TypeAlias = (
     | CloseCursor
     | Deallocate
     | Discard
+    | Unlisten
 )
 
 _READS = ("SELECT", "WITH", "VALUES", "(", "TABLE")
@@ -209,6 +215,8 @@ class _Reader:
                 return Deallocate(None if name == "all" else name)
             case "DISCARD":
                 return Discard()
+            case "UNLISTEN":
+                return Unlisten()
             case "ROLLBACK" if self._peek() == "TO" or (
                 self._accept("WORK", "TRANSACTION") and self._peek() == "TO"
             ):

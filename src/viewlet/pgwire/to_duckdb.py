@@ -26,17 +26,7 @@ from viewlet.pgwire.types import NUMERIC
 VERSION = "15.0"
 
 _LIST = re.compile(r"\{[\d,]*\}")
-_TEXT_TYPES = (
-    "name",
-    "char",
-    "regproc",
-    "regprocedure",
-    "regoper",
-    "regrole",
-    "regconfig",
-    "aclitem",
-    "inet",
-)
+_TEXT_TYPES = ("name", "char", "regprocedure", "regoper", "regrole", "regconfig", "aclitem", "inet")
 _OPERATORS: dict[str, type[exp.Binary]] = {"~": exp.RegexpLike, "=": exp.EQ, "<>": exp.NEQ, "~~": exp.Like}
 
 
@@ -190,7 +180,7 @@ class _Rewrite:
         """``'name'::regclass`` is an OID, and an OID ``::regclass`` is shown as a name."""
         to = node.to
         name = type_name(to)
-        if name in ("regclass", "regtype"):
+        if name in ("regclass", "regtype", "regproc"):
             by_name = isinstance(node.this, exp.Literal) and not node.this.name.isdigit()
             by_name |= isinstance(node.this, exp.Cast) and isinstance(node.this.this, exp.Null)
             return self._call(f"{name}_{'in' if by_name else 'out'}", [node.this])
