@@ -101,6 +101,8 @@ def _update(reader: _Reader) -> Row:
     old = _whole_old_row(reader)
     reader.skip(1)
     new = reader.values()
+    if len(old) != len(new):
+        raise ConnectorError("PostgreSQL sent an update from and to rows of different widths")
     return Row(number, old, [o if n is UNCHANGED else n for o, n in zip(old, new, strict=True)])
 
 
@@ -133,8 +135,10 @@ class _Reader:
         return value
 
     def text(self) -> str:
-        end = self._data.index(b"\0", self._at)
-        text = self._data[self._at : end].decode()
+        end = self._data.find(b"\0", self._at)
+        if end < 0:
+            raise ConnectorError("PostgreSQL sent a message that ends too soon")
+        text = _decoded(self._data[self._at : end])
         self._at = end + 1
         return text
 
@@ -147,7 +151,14 @@ class _Reader:
                 case b"u":
                     found.append(UNCHANGED)
                 case b"t":
-                    found.append(self.take(self.number("I")).decode())
+                    found.append(_decoded(self.take(self.number("I"))))
                 case kind:
                     raise ConnectorError(f"PostgreSQL sent a value of an unknown kind {kind!r}")
         return found
+
+
+def _decoded(data: bytes) -> str:
+    try:
+        return data.decode()
+    except UnicodeDecodeError as reason:
+        raise ConnectorError(f"PostgreSQL sent text that is not UTF-8: {reason}") from None

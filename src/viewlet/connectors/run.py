@@ -54,11 +54,13 @@ def run(
     """
     database.execute(DDL)
     stop = stop or threading.Event()
+    known = positions(database, source.name)
     total = 0
     while not stop.is_set():
         done = 0
-        for batch in source.batches(database.catalog, positions(database, source.name)):
+        for batch in source.batches(database.catalog, dict(known)):
             _commit(database, source.name, batch)
+            known.update(batch.positions)
             done += 1
             if stop.is_set():
                 break
