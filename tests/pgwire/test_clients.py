@@ -96,6 +96,15 @@ def test_reads_see_each_commit(served: Served) -> None:
             assert connection.execute(query, ("Eve",)).fetchone() == (number - 9,)
 
 
+def test_reads_see_each_definition(served: Served) -> None:
+    with psycopg.connect(served.dsn, autocommit=True) as connection:
+        for number in range(3):
+            query = f"SELECT {number} AS n, max(price) AS p FROM bids"
+            served.db.execute(f"CREATE OR REPLACE MATERIALIZED VIEW best AS {query}")
+            for _ in range(2):
+                assert connection.execute("SELECT n FROM best").fetchone() == (number,)
+
+
 def test_tables_of_one_query_are_of_one_commit(served: Served) -> None:
     served.db.execute("CREATE TABLE mirror (id BIGINT)")
     stop = threading.Event()

@@ -242,8 +242,8 @@ def test_reading_a_message_gives_one_or_refuses(letter: bytes, body: bytes) -> N
 
 
 SCRAPS = """SELECT FROM WHERE bids brokers id price * , ( ) = ~ !~ 'x' '{1}' $1 $2 :: regclass oid ANY ARRAY
-[ ] CASE WHEN THEN END AND OR NOT NULL 1 2.5 COUNT pg_catalog . pg_class GROUP BY ORDER LIMIT SUBSCRIBE COPY TO
-STDOUT EXPLAIN SHOW SET FETCH DECLARE c CURSOR FOR WITH AS JOIN ON UNION ALL VALUES OPERATOR COLLATE " -- ;"""
+[ ] CASE WHEN THEN END AND OR NOT NULL 1 2.5 COUNT pg_catalog . pg_class GROUP BY ORDER LIMIT SUBSCRIBE COPY
+TO STDOUT EXPLAIN SHOW SET FETCH DECLARE c CURSOR FOR WITH AS JOIN ON UNION ALL VALUES OPERATOR COLLATE " ;"""
 
 
 @settings(max_examples=400, deadline=None)

@@ -14,7 +14,7 @@ from viewlet.changes import feed
 from viewlet.database import Database
 from viewlet.pgwire.described import Described
 from viewlet.pgwire.errors import WireError
-from viewlet.pgwire.reading import Reading, Reads
+from viewlet.pgwire.reading import Copies, Reading, Reads
 from viewlet.pgwire.rows import Feed, Fixed, Reader, Source, in_thread
 from viewlet.pgwire.settings import Settings
 from viewlet.pgwire.statements import Copy, Explain, Fetch, Read, Show, Statement, Subscribe
@@ -27,9 +27,10 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Serving:
-    """What the sessions of a server share: the database, DuckDB, threads, and the database's name."""
+    """What the sessions of a server share: the database and its copies, DuckDB, threads, a name."""
 
     database: Database
+    copies: Copies
     engine: Any
     pool: Executor
     name: str
@@ -41,7 +42,8 @@ class Answers:
     def __init__(
         self, serving: Serving, process: int, user: str, name: str, gone: Callable[[], Awaitable[None]]
     ) -> None:
-        self._database, self._engine, self._pool = serving.database, serving.engine, serving.pool
+        self._database, self._copies = serving.database, serving.copies
+        self._engine, self._pool = serving.engine, serving.pool
         self._process, self._user, self._name, self._gone = process, user, name, gone
         self.settings = Settings(user)
         self._cursors: dict[str, Source] = {}
@@ -100,7 +102,7 @@ class Answers:
         views = [table.name for table in relations.values() if table.kind is TableKind.VIEW]
         definitions = {name: self._database.definition(name)[0] for name in views}
         described = Described(relations, definitions, self._user, self._name, self.settings)
-        return Reads(self._engine, self._database, described, self._process)
+        return Reads(self._engine, self._copies, described, self._process)
 
     def _changes(self, statement: Subscribe) -> pa.Schema:
         table = self._database.catalog[statement.view]

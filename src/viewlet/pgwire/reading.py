@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,9 +17,11 @@ from viewlet.pgwire.catalog import catalog_relation
 from viewlet.pgwire.described import Described
 from viewlet.pgwire.functions import macros
 from viewlet.pgwire.to_duckdb import Translated, to_duckdb
+from viewlet.sql.catalog import Catalog
 from viewlet.values import to_arrow
 
 BATCH_ROWS = 2048
+MAX_KEPT_BYTES = 256 << 20
 
 
 def open_duckdb() -> Any:
@@ -76,25 +79,67 @@ class Reading:
         self._connection.close()
 
 
+class Copies:
+    """Tables and views as Arrow: a copy serves everybody who asks before the next commit or definition."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._lock = threading.Lock()
+        self._mark: tuple[int, Catalog] = (-1, Catalog())
+        self._tables: dict[str, pa.Table] = {}
+
+    def read(self, names: Sequence[str]) -> dict[str, pa.Table]:
+        """The rows of relations, all as of the same commit."""
+        mark = self._database.version, self._database.catalog
+        known = self._known(mark, names)
+        missing = [name for name in names if name not in known]
+        fresh = self._database.read(missing)  # also if none is missing: a closed database refuses
+        if not _same(mark, (self._database.version, self._database.catalog)):
+            return self._database.read(names) if known else fresh
+        self._keep(mark, fresh)
+        return known | fresh
+
+    def _known(self, mark: tuple[int, Catalog], names: Sequence[str]) -> dict[str, pa.Table]:
+        with self._lock:
+            if not _same(mark, self._mark):
+                return {}
+            return {name: self._tables[name] for name in names if name in self._tables}
+
+    def _keep(self, mark: tuple[int, Catalog], fresh: Mapping[str, pa.Table]) -> None:
+        with self._lock:
+            if not _same(mark, self._mark):
+                self._mark, self._tables = mark, {}
+            size = sum(table.nbytes for table in self._tables.values())
+            for name, table in fresh.items():
+                size += table.nbytes
+                if size <= MAX_KEPT_BYTES:
+                    self._tables[name] = table
+
+
+def _same(left: tuple[int, Catalog], right: tuple[int, Catalog]) -> bool:
+    """The same commit and the same definitions: a catalog is never changed, only replaced."""
+    return left[0] == right[0] and left[1] is right[1]
+
+
 @dataclass(frozen=True, slots=True)
 class Reads:
-    """What queries read: a database as of its last commit, and the system catalog as a session sees it."""
+    """What queries read: relations as of the last commit, and the system catalog as a session sees it."""
 
     engine: Any
-    database: Database
+    copies: Copies
     described: Described
     process: int
 
     def start(self, reading: Reading, query: exp.Query) -> None:
         """Run a query."""
         translated = to_duckdb(query, self.described)
-        rows = self.database.read(translated.relations)
+        rows = self.copies.read(translated.relations)
         reading.start(translated.text, self._macros(translated), rows | self._catalog(translated))
 
     def columns(self, query: exp.Query) -> pa.Schema:
         """The columns of a query, found without its rows."""
         translated = to_duckdb(query, self.described)
-        catalog = self.database.catalog
+        catalog = self.described.relations
         reading = Reading(self.engine)
         try:
             empty = {name: to_arrow([], catalog[name].columns) for name in translated.relations}

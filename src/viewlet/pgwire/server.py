@@ -21,7 +21,7 @@ from viewlet.pgwire.answers import Serving
 from viewlet.pgwire.errors import FatalError, WireError
 from viewlet.pgwire.login import Access, begin
 from viewlet.pgwire.messages import CancelRequest
-from viewlet.pgwire.reading import open_duckdb
+from viewlet.pgwire.reading import Copies, open_duckdb
 from viewlet.pgwire.scram import verifier
 from viewlet.pgwire.session import Session
 from viewlet.pgwire.wire import Gone, Wire
@@ -96,7 +96,7 @@ class PgServer:
     def __init__(self, database: Database, access: Access, max_connections: int, name: str) -> None:
         self._access = access
         pool = ThreadPoolExecutor(THREADS, "viewlet-pgwire")
-        self._serving = Serving(database, open_duckdb(), pool, name)
+        self._serving = Serving(database, Copies(database), open_duckdb(), pool, name)
         self._max = max_connections
         self._sessions: dict[tuple[int, int], Session] = {}
         self._connections: set[asyncio.Task[None]] = set()
