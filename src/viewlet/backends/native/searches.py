@@ -525,7 +525,7 @@ class _Walk:
             self.out.line(f"before.{member} = run_{member};")
 
     def at_keys(self) -> None:
-        """Halves the keys of each node."""
+        """Halves the keys of each node, in a fixed number of steps: the answers cannot be foreseen."""
         edge = self.edge
         with self.out.block(f"for (uint32_t level = {self.tree}->height; level > 0; level--)"):
             self._halve("inner", "node->len - 1")
@@ -538,11 +538,12 @@ class _Walk:
 
     def _halve(self, kind: str, slots: str) -> None:
         self.out.line(f"const {self.order.name}_{kind} *node = vl_at(a, at);")
-        self.out.line(f"uint32_t low = 0, high = {slots};")
-        with self.out.block("while (low < high)"):
-            self.out.line("const uint32_t middle = (low + high) / 2;")
-            self._ask("node->keys[middle]", "")
-            self.out.line("if (in) low = middle + 1; else high = middle;")
+        self.out.line("uint32_t low = 0;")
+        with self.out.block(f"for (uint32_t left = {slots}; left > 0;)"):
+            self.out.line("const uint32_t half = (left + 1) / 2;")
+            self._ask("node->keys[low + half - 1]", "")
+            self.out.line("low += in ? half : 0;")
+            self.out.line("left -= half;")
         for member in self.kept:
             passed = f"ORD_FOLD_sum(node->cols.{member}, 0, low, ORD_SLOTS(node->keys))"
             self.out.line(f"before.{member} = ORD_PLUS(before.{member}, {passed});")
