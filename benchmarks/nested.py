@@ -388,15 +388,15 @@ class Report:
         return table(["query", "n", "benign", "edge over the whole book", "ratio"], rows)
 
 
-def write(report: Report, names: list[str], folder: Path, *, quick: bool) -> None:
+def write(report: Report, names: list[str], folder: Path, note: str) -> None:
+    """Tables, plots and all figures."""
     folder.mkdir(parents=True, exist_ok=True)
     limited = [name for name in names if CASES[name].columns]
     machine = f"{platform.machine()}, Python {platform.python_version()}"
     lines = [
         "# Nested aggregates",
         "",
-        f"Measured on {machine}{' (quick run: indicative only)' if quick else ''}. "
-        "CPU time per single change; see `benchmarks/nested.py`.",
+        f"Measured on {machine}. CPU time per single change; see `benchmarks/nested.py`. {note}".rstrip(),
         "",
         "## Growth",
         "",
@@ -462,6 +462,7 @@ def main() -> None:
     parser.add_argument("--sizes", nargs="*", type=int, help="orders per side")
     parser.add_argument("--systems", nargs="*", default=list(SYSTEMS), choices=SYSTEMS)
     parser.add_argument("--limit-seconds", type=float, default=5.0, help="CPU seconds per measurement")
+    parser.add_argument("--note", default="", help="a remark on the run, for the report")
     parser.add_argument("--results", type=Path, default=RESULTS)
     options = parser.parse_args()
     if options.child:
@@ -484,7 +485,8 @@ def main() -> None:
         rivals = ["first_order", "reevaluate"] + ["duckdb"] * (suite != "lines")
         for system in rivals + ["duckdb rewritten"] * (name in REWRITTEN):
             report.run(system, name, sizes[0])
-    write(report, options.queries, options.results, quick=options.quick)
+    note = " ".join(["Quick run: indicative only."] * options.quick + [options.note] * bool(options.note))
+    write(report, options.queries, options.results, note)
 
 
 if __name__ == "__main__":
