@@ -54,7 +54,12 @@ def bearer(token: str) -> dict[str, str]:
 
 @pytest.mark.parametrize("path", ["/", "/metrics", "/api/overview", "/api/graph", "/static/console.js"])
 def test_with_a_token_nothing_is_told_without_it(guarded_url: str, path: str) -> None:
-    for headers in [{}, bearer("wrong"), {"Cookie": "viewlet_token=wrong"}, {"Authorization": "Basic x"}]:
+    for headers in [
+        {},
+        bearer("wrong"),
+        {"Cookie": f"viewlet_token_{urlsplit(guarded_url).port}=wrong"},
+        {"Authorization": "Basic x"},
+    ]:
         status, answered, body = ask(guarded_url, path, headers)
         assert status == 401
         assert answered["WWW-Authenticate"] == "Bearer"
@@ -72,6 +77,7 @@ def test_the_page_with_the_token_sets_a_cookie_that_scripts_cannot_read(guarded_
     status, headers, _ = ask(guarded_url, f"/?token={quote(TOKEN, safe='')}")
     assert (status, headers["Location"]) == (303, "/")
     cookie = headers["Set-Cookie"]
+    assert cookie.startswith(f"viewlet_token_{urlsplit(guarded_url).port}=")
     assert "HttpOnly" in cookie
     assert "SameSite=strict" in cookie
     shown = {"Cookie": cookie.partition(";")[0]}

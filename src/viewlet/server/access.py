@@ -16,7 +16,6 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-COOKIE = "viewlet_token"
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 OPEN_PATHS = frozenset({"/health", "/ready"})  # they tell a probe yes or no, and nothing else
 SECURITY_HEADERS = {
@@ -61,7 +60,7 @@ class Access:
             if host_name(host) in LOOPBACK:
                 return None
             return _refused(403, "without a token only localhost is answered")
-        if scope["path"] in OPEN_PATHS or any(_equal(shown, self.token) for shown in _shown(headers)):
+        if scope["path"] in OPEN_PATHS or any(_equal(shown, self.token) for shown in _shown(scope)):
             return None
         return _refused(401, "a token is needed: open the page with ?token=..., or send it as a Bearer token")
 
@@ -78,8 +77,15 @@ def host_name(host: str) -> str:
         return ""
 
 
-def _shown(headers: Headers) -> list[str]:
+def _cookie(scope: Scope) -> str:
+    """The name of the cookie: cookies do not tell ports apart, and two consoles may run on one machine."""
+    server = scope.get("server")
+    return f"viewlet_token_{server[1]}" if server else "viewlet_token"
+
+
+def _shown(scope: Scope) -> list[str]:
     """The tokens that a request shows."""
+    headers = Headers(scope=scope)
     found = []
     scheme, _, credentials = headers.get("authorization", "").partition(" ")
     if scheme.lower() == "bearer":
@@ -88,7 +94,8 @@ def _shown(headers: Headers) -> list[str]:
         cookies = SimpleCookie(headers.get("cookie", ""))
     except CookieError:
         return found
-    return [*found, unquote(cookies[COOKIE].value)] if COOKIE in cookies else found
+    name = _cookie(scope)
+    return [*found, unquote(cookies[name].value)] if name in cookies else found
 
 
 def _equal(shown: str, token: str) -> bool:
@@ -105,7 +112,7 @@ def _entered(scope: Scope, token: str | None) -> Response | None:
         return None
     answer = RedirectResponse("/", status_code=303)
     secure = scope["scheme"] == "https"
-    answer.set_cookie(COOKIE, quote(token, safe=""), httponly=True, samesite="strict", secure=secure)
+    answer.set_cookie(_cookie(scope), quote(token, safe=""), httponly=True, samesite="strict", secure=secure)
     return answer
 
 
