@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import shutil
+import socket
 import ssl
+import struct
 import subprocess
 from pathlib import Path
 
@@ -82,3 +84,7 @@ def test_tls_is_spoken_and_required(tmp_path: Path) -> None:
             assert connection.execute("SELECT n FROM brokers").fetchall() == [(1,), (1,)]
         with pytest.raises(psycopg.OperationalError, match="encryption"):
             psycopg.connect(served.dsn, password="s3cret", sslmode="disable")
+        injected = struct.pack("!ii", 8, 80877103) + b"in clear, behind the request to encrypt"
+        with socket.create_connection(("127.0.0.1", served.server.port), timeout=10) as raw:
+            raw.sendall(injected)
+            assert raw.recv(1) == b"E"
