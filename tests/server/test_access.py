@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import sys
 from collections.abc import Iterator, Mapping
 from urllib.parse import urlsplit
 
@@ -158,3 +159,9 @@ def test_a_taken_port_is_an_error_that_says_so(database: viewlet.Database, open_
 def test_files_outside_of_the_page_are_not_given_out(open_url: str) -> None:
     for path in ["/static/../api.py", "/static/%2e%2e/api.py", "/static/..%2fapi.py", "/static/", "/static"]:
         assert ask(open_url, path)[0] in (404, 405, 307), path
+
+
+def test_a_missing_package_is_named(database: viewlet.Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "uvicorn", None)
+    with pytest.raises(ServerError, match=r"uvicorn: pip install 'viewlet\[serve\]'"), background(database):
+        pass

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Protocol
 
 import pyarrow as pa
@@ -20,6 +21,19 @@ from viewlet.sql.catalog import Catalog
 
 class ConnectorError(ViewletError):
     """A source or a sink cannot go on; the message names it and says what would help."""
+
+
+def require(package: str, extra: str) -> None:
+    """Refuse at once where an optional package is missing.
+
+    >>> require("no_such_package", "delta")
+    Traceback (most recent call last):
+    viewlet.connectors.base.ConnectorError: this needs no_such_package: pip install 'viewlet[delta]'
+    """
+    try:
+        import_module(package)
+    except ImportError:
+        raise ConnectorError(f"this needs {package}: pip install 'viewlet[{extra}]'") from None
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from viewlet.changes import CHANGE_TYPE
-from viewlet.connectors.base import Batch, ConnectorError
+from viewlet.connectors.base import Batch, ConnectorError, require
 from viewlet.connectors.keyed import by_key
 from viewlet.sql.catalog import Catalog
 
@@ -38,6 +38,7 @@ class DeltaSource:
         storage_options: Mapping[str, str] | None = None,
         name: str | None = None,
     ) -> None:
+        require("deltalake", "delta")
         self._path, self._table = str(path), table
         self._storage_options = dict(storage_options or {})
         self.name = name or f"delta {path} into {table}"
@@ -81,6 +82,7 @@ class DeltaSink:
         storage_options: Mapping[str, str] | None = None,
         name: str = "viewlet",
     ) -> None:
+        require("deltalake", "delta")
         if not key:
             raise ConnectorError(f"{path}: a merge needs the columns of a key")
         self._path, self._key, self._name = str(path), tuple(key), name
@@ -153,11 +155,9 @@ class DeltaSink:
 
 
 def _open(path: str, storage_options: dict[str, str]) -> Any:
-    try:
-        from deltalake import DeltaTable
-        from deltalake.exceptions import TableNotFoundError
-    except ImportError:
-        raise ConnectorError("Delta Lake needs deltalake: pip install 'viewlet[delta]'") from None
+    from deltalake import DeltaTable
+    from deltalake.exceptions import TableNotFoundError
+
     try:
         return DeltaTable(path, storage_options=storage_options)
     except TableNotFoundError as reason:

@@ -17,7 +17,7 @@ from uuid import uuid4
 import pyarrow as pa
 
 from viewlet.changes import WEIGHT
-from viewlet.connectors.base import Batch, ConnectorError
+from viewlet.connectors.base import Batch, ConnectorError, require
 from viewlet.connectors.pgoutput import Commit, Relation, Row, Truncate, Values, decode
 from viewlet.connectors.replication import Replication, lsn_number, lsn_text
 from viewlet.connectors.text import arrow_types, reader
@@ -45,6 +45,7 @@ class PostgresSource:
         name: str = "viewlet",
         batch_rows: int = 10_000,
     ) -> None:
+        require("psycopg", "postgres")
         if not name.isidentifier() or name != name.lower() or not name.isascii():
             raise ConnectorError(f"{name!r} cannot name a slot: use lower-case letters, digits and _")
         self.name = name
@@ -93,10 +94,8 @@ class PostgresSource:
             connection.execute(f'DROP PUBLICATION IF EXISTS "{self.name}"')
 
     def _connect(self) -> Any:
-        try:
-            import psycopg
-        except ImportError:
-            raise ConnectorError("PostgreSQL needs psycopg: pip install 'viewlet[postgres]'") from None
+        import psycopg
+
         try:
             return psycopg.connect(self._conninfo, autocommit=True)
         except psycopg.OperationalError as reason:

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from viewlet.changes import CHANGE_TYPE
-from viewlet.connectors.base import ConnectorError
+from viewlet.connectors.base import ConnectorError, require
 from viewlet.connectors.keyed import by_key
 
 VERSIONS = "viewlet_versions"
@@ -22,6 +22,7 @@ class PostgresSink:
     """
 
     def __init__(self, conninfo: str, table: str, key: Sequence[str]) -> None:
+        require("psycopg", "postgres")
         if not key:
             raise ConnectorError(f"{table}: upserts need the columns of a key")
         self._conninfo, self._name, self._key = conninfo, table, tuple(key)
