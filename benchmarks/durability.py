@@ -61,6 +61,7 @@ def ingest(target: Path | None, mode: str | None, rows: int, size: int, backend:
     with viewlet.connect(target, durability=mode, backend=backend) as db:
         db.execute(SCHEMA)
         db.execute(VIEW)
+        db.stats()  # compiles the view
         began = time.perf_counter()
         for batch in data:
             db.insert("bids", batch)
@@ -114,6 +115,7 @@ def pause_table(folder: Path, rows: int, backend: str) -> list[dict[str, object]
         db.execute(VIEW)
         for batch in batches(rows, BATCH):
             db.insert("bids", batch)
+        db.stats()
         lane = iter(range(rows, rows + 10**9))
 
         def commit() -> float:

@@ -19,7 +19,7 @@ from viewlet.values import physical_values
 FEW_ROWS = 1_000
 """Below this many rows a dict is good enough, and nothing needs to be compiled."""
 
-SLACK = 1 << 16
+SHORT, SLACK = 1 << 12, 1 << 16
 
 
 class Arrived:
@@ -28,8 +28,9 @@ class Arrived:
     def __init__(self, table: Table, native: bool) -> None:
         self.log: list[ArrowChanges] = []
         self.rows = 0
+        self._length = 0
         self._table = table
-        self._native = native and len(table.columns) <= MOST_COLUMNS
+        self.native = native and len(table.columns) <= MOST_COLUMNS
         self._slots = tuple(i for i, column in enumerate(table.columns) if column.name in table.key)
         self._keys: set[Row] = set()
         self._counts: RowCounts | None = None
@@ -51,7 +52,7 @@ class Arrived:
 
     def _holds(self, changes: ArrowChanges) -> bool:
         """Are all rows that are deleted in the log? Changes that delete have every row once."""
-        if not self._native or self.rows < FEW_ROWS or changes.weights is None:
+        if not self.native or self.rows < FEW_ROWS or changes.weights is None:
             return False
         if self._counts is None:
             self._counts = RowCounts(self._table)
@@ -74,6 +75,7 @@ class Arrived:
         own = changes.owned()
         self.log.append(own)
         self.rows += own.total
+        self._length += len(own)
         if self._counts is not None:
             self._counts.apply(own)
         if self._slots:
@@ -81,13 +83,20 @@ class Arrived:
             self._keys |= self._coming
             self._coming, self._going = set(), set()
         self._allowed = None
-        if sum(map(len, self.log)) > 2 * self.rows + SLACK:
+        self._tidy()
+
+    def _tidy(self) -> None:
+        """Join short batches of like length, so that there are few; write anew what mostly cancels out."""
+        while len(self.log) > 1 and len(self.log[-2]) <= min(2 * len(self.log[-1]), SHORT):
+            self.log[-2:] = [merged(self.log[-2:])]
+        if self._length > 2 * self.rows + SLACK:
             self.log = [merged(self.log).net()]
+            self._length = len(self.log[0])
 
     def drain(self) -> Iterator[ArrowChanges]:
         """All changes in order; afterwards nothing is left here."""
         log, self.log = self.log, []
-        self.rows, self._keys, self._counts, self._allowed = 0, set(), None, None
+        self.rows, self._length, self._keys, self._counts, self._allowed = 0, 0, set(), None, None
         yield from log
 
     def bytes(self) -> int:

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 
 from viewlet.arrived import FEW_ROWS, Arrived
 from viewlet.backends.base import ArrowChanges, Bag, Change, MapStats, Row, merged
-from viewlet.changes import Batch
+from viewlet.changes import Batch, arrow_changes
 from viewlet.core.casts import show
 from viewlet.core.types import Column, Schema
 from viewlet.errors import DataError
@@ -108,8 +108,12 @@ class KeptRows:
         >>> kept.net(Batch([Change((1,), -1), Change((2,), 1), Change((1,), 1)]), "error")
         [Change(row=(2,), weight=1)]
         """
-        if isinstance(batch.changes, ArrowChanges):
-            once = batch.changes if batch.changes.inserts else batch.changes.net()
+        changes = batch.changes
+        if self._arrived.native and self._arrived.rows >= FEW_ROWS and not batch.keyed:
+            changes = self._as_arrow(changes)  # not for a few rows are all others turned into a bag
+            self._unfold()
+        if isinstance(changes, ArrowChanges):
+            once = changes if changes.inserts else changes.net()
             if self._is_plain(once):
                 return once
         bag = self.bag  # also fills the index of keys with those that arrived as Arrow
@@ -121,6 +125,20 @@ class KeptRows:
                 if bag.get(row, 0) + weight < 0:
                     self._absent(row)
         return [Change(row, weight) for row, weight in net.items()]
+
+    def _as_arrow(self, changes: Sequence[Change]) -> ArrowChanges:
+        if isinstance(changes, ArrowChanges):
+            return changes
+        columns = to_arrow([change.row for change in changes], self.table.columns).columns
+        return arrow_changes(self.table, columns, np.array([change.weight for change in changes], np.int64))
+
+    def _unfold(self) -> None:
+        """Let rows of the bag join what came as Arrow, while they are the fewer."""
+        if self._bag and len(self._bag) <= self._arrived.rows:
+            single = self._as_arrow(list(map(Change, self._bag.keys(), self._bag.values())))
+            self._bag, self._by_key = {}, {}
+            assert self._is_plain(single), "what is in the bag is in no log"
+            self._arrived.add(single)
 
     def commit(self, changes: Sequence[Change]) -> None:
         """Take over changes that :meth:`net` has allowed."""
