@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import datetime
 import json
+import subprocess
+import sys
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -175,3 +177,30 @@ def test_what_cannot_be_run_is_refused(spark: Any, tmp_path: Path) -> None:
     )
     with pytest.raises(PipelineError, match="'t' is defined twice"):
         load(tmp_path / "twice.py")
+
+
+@pytest.mark.slow
+def test_viewlet_run(tmp_path: Path) -> None:
+    """The command, in a process of its own."""
+    write(tmp_path / "in" / "1.json", [{"id": "1", "customer": "ann"}, {"id": "x", "customer": "bob"}])
+    file, out = tmp_path / "shop.py", str(tmp_path / "out")
+    file.write_text(
+        "from pyspark.sql import SparkSession\n"
+        "from viewlet.pipelines import create_sink, materialized_view, table\n"
+        "@table(schema='id BIGINT NOT NULL, customer VARCHAR')\n"
+        "def orders():\n"
+        "    stream = SparkSession.active().readStream.schema('id string, customer string')\n"
+        f"    return stream.json({str(tmp_path / 'in')!r})\n"
+        "@materialized_view(name='per_customer')\n"
+        "def any_name():\n"
+        "    return 'SELECT customer, count(*) AS n FROM orders GROUP BY customer'\n"
+        f"create_sink('out', view='per_customer', format='csv', options={{'path': {out!r}}})\n"
+    )
+    command = [sys.executable, "-m", "viewlet.cli", "run", str(file), "--master", "local[1]", "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert json.loads(done.stdout) == {
+        "batches": {"orders": 1},
+        "rows": {"orders": 1},
+        "quarantined": {"orders": 1},
+    }
+    assert [part.read_text() for part in (tmp_path / "out").glob("*.csv")] == ["ann,1\n"]

@@ -139,6 +139,27 @@ def test_a_refused_batch_changes_nothing(spark: Any) -> None:
     db.close()
 
 
+def test_streams_of_arrow(spark: Any) -> None:
+    """Arrow batches stay in Arrow; the tables of a commit go through together, or none of them does."""
+    db = viewlet.connect(spark)
+    db.execute("""CREATE STREAM r (k SMALLINT NOT NULL, f FLOAT, PRIMARY KEY (k));
+                  CREATE STREAM s (k SMALLINT REFERENCES r (k), w BIGINT)""")
+    db.execute("""CREATE MATERIALIZED VIEW x AS SELECT r.k, sum(f) AS f, sum(10 / w) AS w
+                  FROM r JOIN s ON r.k = s.k GROUP BY r.k""")
+    r = pa.table({"k": pa.array([1, 2, 3], pa.int16()), "f": pa.array([0.5, None, 1.25], pa.float32())})
+    s = pa.table({"k": [1, 1, 3], "w": [1, 2, 5], "_weight": [1, 2, 1]})
+    db.apply({"r": r, "s": s})
+    before = [(1, 1.5, 20.0), (3, 1.25, 2.0)]
+    assert db.view("x").rows() == before
+    for _ in range(2):
+        with pytest.raises(ValueRangeError):
+            db.apply({"r": pa.table({"k": [2], "f": [1.0]}), "s": pa.table({"k": [3, 2], "w": [1, 0]})})
+        assert db.view("x").rows() == before
+    db.apply({"s": pa.table({"k": [3], "w": [5], "_weight": [-1]})})
+    assert db.view("x").rows() == before[:1]
+    db.close()
+
+
 def test_what_does_not_fit_is_refused(spark: Any) -> None:
     with pytest.raises(BackendError, match="memory_limit"):
         viewlet.connect(spark, memory_limit="1GB")

@@ -30,6 +30,7 @@ from viewlet.backends.spark.partition import (
     Restore,
     Run,
     forget,
+    locked,
     perform,
 )
 from viewlet.backends.spark.site import Given, Piece, Pieces, Step
@@ -192,7 +193,12 @@ _CODES: dict[str, SiteCode] = {}
 def _code(name: str, broadcast: Any) -> SiteCode:
     """The program in this process's memory: unpickled once."""
     if name not in _CODES:
-        _CODES[name] = pickle.loads(broadcast.value)
+        code: SiteCode = pickle.loads(broadcast.value)
+        directory = state_directory(name)
+        directory.mkdir(parents=True, exist_ok=True)
+        with locked(directory / "code"):  # one process compiles, the others find it done
+            code.compile()
+        _CODES[name] = code
     return _CODES[name]
 
 

@@ -156,6 +156,10 @@ class Coordinator:
             raise
         self._driver.keep()
 
+    def in_batches(self, table: str) -> bool:
+        """Is there a trigger for batches of a table, so that its rows need not come one by one?"""
+        return table not in self._program.tuple
+
     def _parts(self, table: str, changes: Changes) -> list[tuple[str, Changes]]:
         if table in self._program.batch:
             return [(table, changes)]

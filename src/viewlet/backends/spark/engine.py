@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from viewlet.backends.base import ArrowChanges, Bag, Change, Granularity, MapStats, Strategy
+from viewlet.backends.native.engine import in_cells
 from viewlet.backends.reference.engine import difference
 from viewlet.backends.spark.choose import choose_placement
 from viewlet.backends.spark.cluster import SparkCluster
@@ -99,9 +100,9 @@ class SparkEngine:
         share jobs. So it is then that a batch is refused, all of it, and undoing it is left to nobody.
         """
         self._compiler.advance(table)
-        self._run()
+        in_columns = self._native and granularity != "tuple" and self._run().in_batches(table)
         before = {name: self.output(name) for name in watched}
-        own = [(table, batch) for batch in self._batches(changes, granularity) if len(batch)]
+        own = [(table, batch) for batch in _batches(changes, granularity, in_columns) if len(batch)]
         if self._refused and own and self._refused[-1].is_opposite(own[0][1]):
             self._refused.pop()  # what never went through needs no way back
             return {name: {} for name in watched}
@@ -136,16 +137,6 @@ class SparkEngine:
                 raise
             finally:
                 self._version += 1
-
-    def _batches(self, changes: Sequence[Change], granularity: Granularity) -> list[Changes]:
-        """The changes as one batch, or each row as one."""
-        if isinstance(changes, ArrowChanges) and granularity != "tuple" and self._native:
-            return [Changes(changes.batch, changes.weights)]
-        pairs = [(change.row, change.weight) for change in changes if change.weight]
-        if granularity == "tuple":
-            return [Changes([row], [weight]) for row, weight in pairs]
-        bag = consolidate(pairs)
-        return [Changes(list(bag), list(bag.values()))]
 
     def output(self, name: str) -> Bag:
         """Read a view's rows: its maps are gathered, and read on the driver."""
@@ -222,3 +213,18 @@ def on_spark(spark: Any, partitions: int | None = None) -> Callable[[SiteCode], 
     """Makes partitions on a Spark session, by default as many as it runs tasks at once."""
     count = partitions or spark.sparkContext.defaultParallelism
     return lambda code: SparkCluster(spark, code, count)
+
+
+def _batches(changes: Sequence[Change], granularity: Granularity, in_columns: bool) -> list[Changes]:
+    """The changes as one batch, in Arrow if they are and may stay there, or each row as one.
+
+    Arrow data is copied: it is kept for the case that a batch fails, and may belong to somebody else.
+    """
+    if isinstance(changes, ArrowChanges) and in_columns:
+        owned = changes.owned()
+        return [Changes(in_cells(owned.batch), owned.weights)]
+    pairs = [(change.row, change.weight) for change in changes if change.weight]
+    if granularity == "tuple":
+        return [Changes([row], [weight]) for row, weight in pairs]
+    bag = consolidate(pairs)
+    return [Changes(list(bag), list(bag.values()))]

@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from viewlet.backends.base import Row
-from viewlet.backends.native.build import DEFAULT_FLAGS
+from viewlet.backends.native.build import DEFAULT_FLAGS, compile_library
 from viewlet.backends.native.emit import Source, emit
 from viewlet.backends.native.engine import program_error
 from viewlet.backends.native.library import open_program
@@ -164,6 +164,11 @@ class SiteCode:
     program: DistProgram
     mode: Mode
     native: NativeCode | None
+
+    def compile(self) -> None:
+        """Compile native code into the cache of this machine, if it is not there."""
+        if self.native is not None:
+            compile_library(self.native.source.text, flags=self.native.flags)
 
     def open(self) -> Site:
         """An empty site in this process."""

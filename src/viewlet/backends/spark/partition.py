@@ -109,7 +109,7 @@ _ATTACHED: dict[Path, _Attached] = {}
 def perform(path: Path, code: SiteCode, sequence: int, operation: Operation) -> Answer:
     """Carry out operation number ``sequence`` on the partition whose log is at ``path``."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    with _locked(path):
+    with locked(path):
         if isinstance(operation, Restore):
             return _restore(path, code, operation)
         try:
@@ -123,7 +123,7 @@ def forget(path: Path) -> None:
     """Remove a partition's log; processes that have it in memory let go of it when they attach another."""
     if not path.exists():
         return
-    with _locked(path):
+    with locked(path):
         path.unlink(missing_ok=True)
     _let_go()
 
@@ -256,8 +256,8 @@ def _entries(log: BinaryIO) -> Iterator[tuple[int, Operation, Answer]]:
 
 
 @contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    """Alone with a partition; the lock goes with the process that holds it."""
+def locked(path: Path) -> Iterator[None]:
+    """Alone with what is at a path; the lock goes with the process that holds it."""
     with path.with_suffix(".lock").open("ab") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
