@@ -1,8 +1,8 @@
 """The changes of views on their way to one page, which sets the pace.
 
 Commits are faster than pages. Between two messages all changes of a view are added up into counts and the
-last :data:`SHOWN` rows, so what waits for a slow page has a fixed size, and no commit ever waits for it. The
-next message is sent when the page has acknowledged the one before.
+last :data:`SHOWN` rows, so what waits for a slow page is bounded, and no commit ever waits for it. The next
+message is sent when the page has acknowledged the one before.
 """
 
 from __future__ import annotations
@@ -27,21 +27,28 @@ from viewlet.server.pages import Json, json_rows
 from viewlet.subscriptions import Subscription
 
 SHOWN = 50
+UNREAD = 10_000
 MOST_VIEWS = 16
 
 
 @dataclass(slots=True)
 class Coalesced:
-    """What has happened to a view since the page was told last."""
+    """What has happened to a view since the page was told last.
+
+    A commit only leaves its change here; they are read when the page is told, or when :data:`UNREAD` rows
+    have come together.
+    """
 
     view: str
     commits: int = 0
     inserts: int = 0
     deletes: int = 0
     version: int = 0
-    since: float = 0.0
+    since: float = field(default_factory=time.monotonic)
     columns: list[str] = field(default_factory=list)
     latest: deque[tuple[str, list[Json]]] = field(default_factory=lambda: deque(maxlen=SHOWN))
+    _unread: list[pa.Table] = field(default_factory=list)
+    _rows_unread: int = 0
 
     def add(self, change: pa.Table) -> None:
         """Take over the change of one commit.
@@ -49,17 +56,27 @@ class Coalesced:
         >>> coalesced = Coalesced("v")
         >>> words = {"_change_type": ["delete", "insert"], "_commit_version": [7, 7]}
         >>> coalesced.add(pa.table({"a": [1, 2], **words}))
-        >>> coalesced.inserts, coalesced.deletes, list(coalesced.latest)
-        (1, 1, [('-', [1]), ('+', [2])])
+        >>> message = coalesced.message()
+        >>> message["inserts"], message["deletes"], message["latest"]
+        (1, 1, [['-', 1], ['+', 2]])
         """
-        if not self.commits:
-            self.since = time.monotonic()
-        inserted = pc.sum(pc.equal(change[CHANGE_TYPE], "insert")).as_py()
-        self.commits += 1
+        self._unread.append(change)
+        self._rows_unread += change.num_rows
+        if self._rows_unread > UNREAD:
+            self._read()
+
+    def _read(self) -> None:
+        """Count what is unread, and keep its end."""
+        if not self._unread:
+            return
+        changes = pa.concat_tables(self._unread)
+        self.commits += len(self._unread)
+        self._unread, self._rows_unread = [], 0
+        inserted = pc.sum(pc.equal(changes[CHANGE_TYPE], "insert")).as_py()
         self.inserts += inserted
-        self.deletes += change.num_rows - inserted
-        self.version = change[COMMIT_VERSION][-1].as_py()
-        tail = change.slice(max(0, change.num_rows - SHOWN))
+        self.deletes += changes.num_rows - inserted
+        self.version = changes[COMMIT_VERSION][-1].as_py()
+        tail = changes.slice(max(0, changes.num_rows - SHOWN))
         signs = ["+" if word == "insert" else "-" for word in tail[CHANGE_TYPE].to_pylist()]
         rows = tail.drop_columns([CHANGE_TYPE, COMMIT_VERSION])
         self.columns = rows.column_names
@@ -67,6 +84,7 @@ class Coalesced:
 
     def message(self) -> dict[str, Any]:
         """The change as the page is told, with how long its oldest part has waited."""
+        self._read()
         return {
             "type": "changes",
             "view": self.view,
@@ -90,6 +108,7 @@ class Feed:
         self._watching: dict[str, Any] | None = None
         self._lock = threading.Lock()
         self._arrived = asyncio.Event()
+        self._is_awake = False
 
     def watch(self, views: Iterable[str]) -> None:
         """Listen to exactly these views, as far as there are such; the page is told which."""
@@ -112,6 +131,9 @@ class Feed:
         self._wake()
 
     def _wake(self) -> None:
+        if self._is_awake:  # one call is enough until the page takes what there is
+            return
+        self._is_awake = True
         with suppress(RuntimeError):  # the server has just stopped: that must not fail the commit
             self._loop.call_soon_threadsafe(self._arrived.set)
 
@@ -122,6 +144,7 @@ class Feed:
     def take(self) -> list[dict[str, Any]]:
         """What is watched, if that is new; then the changes that have come, one message per view."""
         self._arrived.clear()
+        self._is_awake = False
         with self._lock:
             watching, self._watching = self._watching, None
             waiting, self._waiting = self._waiting, {}
