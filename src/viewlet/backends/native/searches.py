@@ -310,6 +310,7 @@ class Searches:
         at, name = self.operations.records[along.record], self.out.fresh("o")
         if not order.sliced:
             self.out.line(f"const {order.name} *const {name} = &s->{at.name}.{order.name};")
+            self.out.line(f"(void){name};")
             return name
         self.out.line(f"static const {order.name} {name}_empty;")
         key, absent = self.operations.key(at, f"{order.name}s_key", along.bound)
@@ -459,6 +460,7 @@ class _Walk:
                 self.out.line("begun = in;")
         with self.out.block("if (begun)"):
             self.out.line(f"{self.order.name}_rec upto = all;")
+            self.out.line("(void)upto;")
             with self.out.block(f"for (uint32_t level = {self.tree}->height; level > 0; level--)"):
                 self._pass("inner", "i + 1 < node->len")
                 for member in self._members():
