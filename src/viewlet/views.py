@@ -220,7 +220,14 @@ class Views(Mapping[str, MaintainedView]):
             if not self._readers[table]:
                 del self._readers[table]
         view.engine.drop(name)
+        self._retire(view)
         return view
+
+    def _retire(self, gone: MaintainedView) -> None:
+        """Let an engine go with its last view, unless it is the only one."""
+        engines = self._engines[self._strategy_of(gone.statement)]
+        if len(engines) > 1 and not any(view.engine is gone.engine for view in self._views.values()):
+            engines.remove(gone.engine)
 
     def output(self, name: str) -> Bag:
         """The present rows of a view."""
