@@ -163,11 +163,10 @@ def main() -> None:
     found = []
     for name in options.queries:
         found.append(measure(spark, name, stream, options))
-        print(report(found[-1:], base, options, len(stream)).splitlines()[-1], flush=True)
-    text = report(found, base, options, len(stream))
-    RESULTS.mkdir(parents=True, exist_ok=True)
-    (RESULTS / ("quick.md" if options.quick else "README.md")).write_text(text, encoding="utf-8")
-    print(text)
+        text = report(found, base, options, len(stream))
+        print(text.splitlines()[-1], flush=True)
+        RESULTS.mkdir(parents=True, exist_ok=True)
+        (RESULTS / ("quick.md" if options.quick else "README.md")).write_text(text, encoding="utf-8")
     spark.stop()
 
 
