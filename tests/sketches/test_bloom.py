@@ -11,6 +11,7 @@ import pytest
 from sketches.databases import load, random_changes, random_data
 from sketches.model import Having, Spec, fragments
 from viewlet import sketches
+from viewlet.sketches.backends.duckdb import DuckDB
 from viewlet.sketches.operators import bloom
 from viewlet.sketches.operators.bloom import Bloom
 
@@ -28,7 +29,7 @@ def test_no_false_negatives(seed: int) -> None:
 
 
 def test_changes_without_partners_stay_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bloom, "SMALL", 0)
+    monkeypatch.setattr(DuckDB, "small", 0)
     store = sketches.open(load({"r": [(1, 1, 1, 9)], "s": [(1, 7), (2, 9)]}))
     sketch = store.capture(JOIN.sql(), on="r.a", ranges=[1, 2, 3], maintain="incremental", keep="operators")
     backend: Any = store._backend
@@ -49,7 +50,7 @@ def test_changes_without_partners_stay_out(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_partners_that_come_and_go(monkeypatch: pytest.MonkeyPatch) -> None:
     """A value that appears on both sides in one batch passes; one that has gone does no harm."""
-    monkeypatch.setattr(bloom, "SMALL", 0)
+    monkeypatch.setattr(DuckDB, "small", 0)
     random = Random(4)
     data = random_data(random, 20)
     store = sketches.open(load(data))
@@ -71,3 +72,15 @@ def test_partners_that_come_and_go(monkeypatch: pytest.MonkeyPatch) -> None:
     store.apply(random_changes(random, data))
     assert sketch.fragments == fragments(JOIN.lineage(data), data, "r", "a", bounds)
     assert sketch.costs.captures == 1
+
+
+def test_useless_filters_are_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(DuckDB, "small", 0)
+    monkeypatch.setattr(bloom, "TRIED", 3)
+    store = sketches.open(load({"r": [(1, 1, 1, 9)], "s": [(n, 7) for n in range(9)]}))
+    sketch = store.capture(JOIN.sql(), on="r.a", ranges=[1, 2, 3], maintain="incremental", keep="operators")
+    for place in range(3):
+        store.apply({"r": [(place, n, 1, 1) for n in range(9)]})
+    assert "let 9 of 9 changed values" in sketch.explain()
+    assert "Bloom filter of s.x" not in sketch.explain()
+    assert sketch.fragments == {0, 1, 2}

@@ -22,7 +22,9 @@ from sketches.generator import Generator, features, lineage_of, rows_of
 from sketches.model import COLUMNS, Data, fragments
 from sketches.test_parquet import write
 from viewlet import sketches
-from viewlet.sketches.operators import bloom
+from viewlet.sketches.backends.duckdb import DuckDB
+from viewlet.sketches.backends.parquet import Parquet
+from viewlet.sketches.backends.postgres import Postgres
 from viewlet.sketches.state import Keep
 
 BOUNDS = {"a": [1, 3], "b": [1, 2], "c": [2, 4], "d": [3, 6], "x": [1, 2], "y": [1, 3]}
@@ -31,7 +33,8 @@ ATTRIBUTES = [f"{table}.{column}" for table, columns in COLUMNS.items() for colu
 
 @pytest.fixture(autouse=True)
 def filters_for_small_tables(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bloom, "SMALL", 0)
+    for backend in (DuckDB, Parquet, Postgres):
+        monkeypatch.setattr(backend, "small", 0)
 
 
 def follow(

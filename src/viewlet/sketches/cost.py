@@ -80,6 +80,7 @@ class Costs:
 
     captures: int = 0
     capture: Mean = field(default_factory=Mean)
+    capture_seconds: float = 0.0
     refreshes: int = 0
     refreshed_rows: int = 0
     refresh_seconds: float = 0.0
@@ -92,6 +93,24 @@ class Costs:
     forgone: float = 0.0
     waiting: int = 0
     declined: int = 0
+
+    def captured(self, seconds: float) -> None:
+        """The sketch was captured from scratch."""
+        self.captures += 1
+        self.capture_seconds += seconds
+        self.capture.add(seconds)
+
+    def followed(self, rows: int, seconds: float) -> None:
+        """The sketch followed so many changes."""
+        self.refreshes += 1
+        self.refreshed_rows += rows
+        self.refresh_seconds += seconds
+        self.refresh.add(rows, seconds)
+
+    @property
+    def upkeep(self) -> float:
+        """Seconds spent on the sketch, apart from its use."""
+        return self.capture_seconds + self.refresh_seconds
 
     def recapture_is_cheaper(self, rows: int) -> bool:
         """Is capturing again predicted to be cheaper than following this many changes?"""

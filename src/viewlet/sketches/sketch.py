@@ -112,8 +112,7 @@ class Sketch:
         with self._backend.snapshot():
             self.version = self._backend.version()
             self._capture()
-        self.costs.captures += 1
-        self.costs.capture.add(time.perf_counter() - began)
+        self.costs.captured(time.perf_counter() - began)
 
     def _capture(self) -> None:
         places = free_columns(self.query, self.partitions, self.judgement)
@@ -182,37 +181,36 @@ class Sketch:
                 self.retired = f"an update broke {broken}"
             self.version = self._backend.version()
             return
+        began = time.perf_counter()
         with self._backend.snapshot():
             staged = None if self.version is None else self._backend.stage(self.version, self.schema)
+            followed = False
             if staged is None:
                 self._check_data()
                 self.recapture()
             elif staged:
-                self._follow(staged)
+                followed = self._follow(staged)
             self.version = self._backend.version()
+        if staged and followed:
+            self.costs.followed(sum(staged.values()), time.perf_counter() - began)
 
-    def _follow(self, staged: dict[str, int]) -> None:
+    def _follow(self, staged: dict[str, int]) -> bool:
+        """Bring the state up to date; ``False`` if the sketch was captured again instead."""
         self._check_assumptions(staged)
-        rows = sum(staged.values())
-        too_many = self.maintain == "auto" and self.costs.recapture_is_cheaper(rows)
+        too_many = self.maintain == "auto" and self.costs.recapture_is_cheaper(sum(staged.values()))
         if self._state is None or self.maintain == "recapture" or too_many:
             self.recapture()
-            return
-        began = time.perf_counter()
+            return False
         try:
             self._state.change(frozenset(staged))
             self._found = self._state.fragments()
         except (ExhaustedError, NotLinearError):
             self.recapture()
-            return
+            return False
         except BaseException:
             self.invalidate()
             raise
-        self.costs.refreshes += 1
-        self.costs.refreshed_rows += rows
-        seconds = time.perf_counter() - began
-        self.costs.refresh_seconds += seconds
-        self.costs.refresh.add(rows, seconds)
+        return True
 
     def _check_assumptions(self, staged: Iterable[str]) -> None:
         """A value that breaks what the sketch's safety rests on retires it, or ends its use for a query."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any, Literal, TypeAlias
 
@@ -18,7 +18,6 @@ from viewlet.plan.scope import tables_of
 from viewlet.sketches.advice import Advice
 from viewlet.sketches.backends.base import Backend
 from viewlet.sketches.capture import Way, capture_two_pass
-from viewlet.sketches.cost import Mean
 from viewlet.sketches.errors import SketchError, UnsafeError
 from viewlet.sketches.facts import Limits, quantity
 from viewlet.sketches.partition import Partition, equi_depth
@@ -208,21 +207,27 @@ class Store:
         with self._backend.snapshot():
             sketch = min(self._serving(sql), key=_kept_share)
             if use == "never" or (use == "auto" and not self._pays(sketch)):
-                return self._timed(lambda: sql, sketch.costs.full)
-            sketch = self.find(sql)
-            sketch.require_usable()
-            return self._timed(lambda: self._restricted(sql, sketch), sketch.costs.use)
+                began = time.perf_counter()
+                result = self._backend.run(sql)
+                sketch.costs.full.add(time.perf_counter() - began)
+                return result
+            return self._answered(sql)
 
     @staticmethod
     def _pays(sketch: Sketch) -> bool:
         return sketch.costs.pays(sketch.pending, sketch.predicted_gain())
 
-    def _timed(self, text: Callable[[], str], mean: Mean) -> pa.Table:
-        """The result of a query; what it takes to write its text counts."""
-        began = time.perf_counter()
-        result = self._backend.run(text())
-        mean.add(time.perf_counter() - began)
+    def _answered(self, sql: str) -> pa.Table:
+        """The result from a sketch. All that it takes counts as its use, but for following and capturing."""
+        began, upkeep = time.perf_counter(), self._upkeep()
+        sketch = self.find(sql)
+        sketch.require_usable()
+        result = self._backend.run(self._restricted(sql, sketch))
+        sketch.costs.use.add(max(time.perf_counter() - began - (self._upkeep() - upkeep), 0.0))
         return result
+
+    def _upkeep(self) -> float:
+        return sum(sketch.costs.upkeep for sketch in self.sketches)
 
     def find(self, sql: str) -> Sketch:
         """The smallest sketch that serves a query, brought to the present version."""

@@ -71,7 +71,7 @@ class Backend(Reader, Protocol):
         """Let ``staged`` mean the changes since a version, and count them; ``None`` if they are unknown."""
 
     def pending(self, since: Version, tables: Iterable[Table]) -> int | None:
-        """How many changes there were since a version; ``None`` if they are unknown."""
+        """How many changes there were since a version, about; ``None`` if they are unknown."""
 
     def staged_rows(self, table: Table, columns: Sequence[Column]) -> list[Row]:
         """Some columns of the staged changes that appear."""

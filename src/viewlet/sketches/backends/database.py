@@ -36,6 +36,7 @@ class ViewletDatabase:
 
     dialect = "spark"
     text_is_bytes = True
+    small = 0
 
     def __init__(self, database: Database) -> None:
         self._database = database

@@ -38,12 +38,14 @@ class DuckDB:
 
     dialect = "duckdb"
     text_is_bytes = True
+    small = 5_000_000
 
     def __init__(self, connection: Any) -> None:
         self._connection = connection
         self._described: object = None
         self._catalog = Catalog()
         self._nested = False
+        self._applied: list[tuple[int, str, int]] = []
         for statement in (
             f"CREATE SCHEMA IF NOT EXISTS {SCHEMA}",
             f"CREATE TABLE IF NOT EXISTS {SCHEMA}.version (number BIGINT)",
@@ -251,6 +253,7 @@ class DuckDB:
                     self._apply(table, version)
                 finally:
                     self._connection.unregister("_viewlet_batch")
+        self._applied += [(version, table.name, len(part)) for table, part in changes.items()]
 
     def _apply(self, table: Table, version: int) -> None:
         columns = ", ".join(f'"{name}"' for name in table.column_names)
@@ -305,9 +308,9 @@ class DuckDB:
         return {name: count for name, count in counts.items() if count}
 
     def pending(self, since: Version, tables: Iterable[Table]) -> int | None:
-        """The length of the logs, as staging finds it."""
-        staged = self.stage(since, tables)
-        return None if staged is None else sum(staged.values())
+        """By what went through this object: whether to use a sketch is decided for every query."""
+        names = {table.name for table in tables}
+        return sum(rows for version, name, rows in self._applied if version > since and name in names)
 
     def staged_rows(self, table: Table, columns: Sequence[Column]) -> list[Row]:
         """Some columns of the staged insertions."""
@@ -319,6 +322,7 @@ class DuckDB:
     def forget(self, versions: Sequence[Version]) -> None:
         """Shorten the logs to what some sketch still has to see."""
         oldest = min(versions, default=self.version())
+        self._applied = [entry for entry in self._applied if entry[0] > oldest]
         for (name,) in self._fetch(f"SELECT name FROM {SCHEMA}.tracked"):
             self._fetch(f"DELETE FROM {_log(name)} WHERE {VERSION} <= ?", [oldest])
             # A sketch that is older, saved or of another store, must not take the silence for no change.

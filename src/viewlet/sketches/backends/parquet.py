@@ -85,6 +85,7 @@ class Parquet:
     """Folders of Parquet files by table name."""
 
     text_is_bytes = True
+    small = 500_000
 
     def __init__(self, engine: Engine, tables: Mapping[str, str | Path]) -> None:
         self._engine = engine

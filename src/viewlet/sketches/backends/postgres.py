@@ -45,6 +45,7 @@ class Postgres:
 
     dialect = "postgres"
     text_is_bytes = False
+    small = 20_000
 
     def __init__(self, connection: Any) -> None:
         self._connection = connection

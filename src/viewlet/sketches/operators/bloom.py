@@ -22,8 +22,10 @@ from viewlet.plan.scope import walk
 from viewlet.sketches.operators.reader import Reader
 from viewlet.sketches.plan_to_sql import literal
 
-SMALL = 5_000
-"""A table of fewer rows is joined sooner than a filter is asked."""
+WASTED = 0.8
+"""If more than this share of the values passes, testing them is a waste."""
+TRIED = 1_000
+"""So many values are tested before that is decided."""
 LISTED = 5_000
 """At most so many values with partners are listed in the text of a query."""
 BITS = 12
@@ -114,7 +116,9 @@ class JoinFilters:
             self.passed += len(joined)
             if not len(joined):
                 return exp.false()
-            if len(joined) <= min(LISTED, len(values) // 2):
+            if self.tested > TRIED and self.passed > WASTED * self.tested:
+                self.blooms[link.table, link.partner] = None
+            elif len(joined) <= min(LISTED, len(values) // 2):
                 parts.append(
                     exp.In(this=column, expressions=[literal(int(value), link.type) for value in joined])
                 )
@@ -124,7 +128,7 @@ class JoinFilters:
         key = (link.table, link.partner)
         if key not in self.blooms:
             count = self.reader.count(link.table)
-            self.blooms[key] = None if count < SMALL else self._filled(link, count, changed)
+            self.blooms[key] = None if count < self.reader.small else self._filled(link, count, changed)
         return self.blooms[key]
 
     def _filled(self, link: Link, count: int, changed: frozenset[str]) -> Bloom:

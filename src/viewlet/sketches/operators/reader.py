@@ -20,6 +20,9 @@ class Reader(Relations, Protocol):
     text_is_bytes: bool
     """Is text ordered by its bytes, as Python does, and not by a language?"""
 
+    small: int
+    """A table of fewer rows is joined sooner than a filter is asked whether there are partners."""
+
     def mark(self, partition: Partition) -> tuple[str, Type]:
         """How a scan tells the fragment: see :data:`~viewlet.sketches.lineage.Mark`."""
 
