@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import csv
 import datetime
+import io
 import threading
 import time
 from collections.abc import Callable
@@ -191,6 +193,26 @@ def test_copy_gives_lines(served: Served) -> None:
             assert list(copy.rows()) == [("1", "Ann"), ("2", None), ("3", "tab\there\\")]
         with connection.cursor().copy("COPY brokers TO STDOUT") as copy:
             assert len(list(copy.rows())) == 3
+        with pytest.raises(psycopg.errors.FeatureNotSupported, match="DELIMITER"):
+            connection.cursor().copy("COPY brokers TO STDOUT WITH (FORMAT csv, DELIMITER ';')").__enter__()
+
+
+@settings(max_examples=20, deadline=None)
+@given(texts=st.lists(st.none() | st.text(st.sampled_from('a,"\n\r\\. ')), min_size=1, max_size=5))
+def test_copied_csv_is_read_as_it_was(typed: Served, texts: list[str | None]) -> None:
+    for row in typed.db.table("r").rows():
+        typed.db.delete("r", [row])
+    blank = dict.fromkeys(typed.db.catalog["r"].column_names)
+    typed.db.insert("r", [{**blank, "k": number, "v": text} for number, text in enumerate(texts)])
+    for options in "CSV HEADER", "WITH (FORMAT csv, HEADER true)":
+        query = f"COPY (SELECT k, v FROM r ORDER BY k) TO STDOUT {options}"
+        with psycopg.connect(typed.dsn) as connection, connection.cursor().copy(query) as copy:
+            head, body = b"".join(map(bytes, copy)).decode().split("\n", 1)
+        assert head == "k,v"
+        read = list(csv.reader(io.StringIO(body, newline=""), strict=True))
+        assert read == [[str(number), text or ""] for number, text in enumerate(texts)]
+        quoted = [line for line in body.split("\n") if line.endswith(',""')]
+        assert len(quoted) >= texts.count(""), "an empty text is not NULL"
 
 
 def _seconds(call: Callable[[], object]) -> float:

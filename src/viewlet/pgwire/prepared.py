@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
@@ -69,7 +69,7 @@ def _with(statement: Statement | None, values: Mapping[int, exp.Expr]) -> Statem
         case Read(query):
             return Read(bind(query, values))
         case Copy(Read(query)):
-            return Copy(Read(bind(query, values)))
+            return replace(statement, source=Read(bind(query, values)))
         case Declare(name, query):
             return Declare(name, bind(query, values))
         case Explain(exp.Query() as query):

@@ -170,12 +170,12 @@ class Portal:
         count = min(limit or len(self._encoded), len(self._encoded))
         return [self._encoded.popleft() for _ in range(count)]
 
-    async def lines(self) -> list[bytes]:
+    async def lines(self, line: Callable[[Sequence[bytes | None]], bytes]) -> list[bytes]:
         """The next rows as lines of COPY; none after the last."""
         batch = await self._source.next()
         while batch is not None and not batch.num_rows:
             batch = await self._source.next()
-        return [] if batch is None else [messages.message(b"d", _line(cells)) for cells in self._cells(batch)]
+        return [] if batch is None else [messages.message(b"d", line(cells)) for cells in self._cells(batch)]
 
     def _cells(self, batch: pa.RecordBatch) -> Iterable[Sequence[bytes | None]]:
         if not self.fields:
@@ -213,12 +213,3 @@ def _encoded(column: pa.Array, encode: Callable[[Any], bytes]) -> list[bytes | N
     if column.type == pa.uint64():
         column = column.cast(pa.decimal128(20, 0))
     return [None if value is None else encode(value) for value in column.to_pylist()]
-
-
-def _line(cells: Iterable[bytes | None]) -> bytes:
-    return b"\t".join(b"\\N" if cell is None else _escaped(cell) for cell in cells) + b"\n"
-
-
-def _escaped(cell: bytes) -> bytes:
-    cell = cell.replace(b"\\", b"\\\\")
-    return cell.replace(b"\t", b"\\t").replace(b"\n", b"\\n").replace(b"\r", b"\\r")

@@ -13,6 +13,7 @@ from typing import Literal, TypeAlias, assert_never
 from viewlet.errors import SqlError
 from viewlet.pgwire import messages
 from viewlet.pgwire.answers import Answers, Serving
+from viewlet.pgwire.copy_lines import csv_line, text_line
 from viewlet.pgwire.errors import FatalError, WireError, sqlstate
 from viewlet.pgwire.messages import (
     Bind,
@@ -275,10 +276,15 @@ class Session:
 
     async def _copy(self, bound: Bound) -> None:
         assert bound.portal is not None
+        assert isinstance(bound.statement, Copy)
+        line = csv_line if bound.statement.form == "csv" else text_line
         self._wire.write(messages.copy_out(len(bound.portal.fields)))
+        if bound.statement.header:
+            names = [field.name.encode() for field in bound.portal.fields]
+            self._wire.write(messages.message(b"d", line(names)))
         await self._wire.drain()
         sent = 0
-        while lines := await bound.portal.lines():
+        while lines := await bound.portal.lines(line):
             sent += len(lines)
             self._wire.write(b"".join(lines))
             await self._wire.drain()

@@ -40,6 +40,8 @@ class Copy:
     """The rows of a read or subscription as lines of text, which clients show as they come."""
 
     source: Read | Subscribe
+    form: Literal["text", "csv"] = "text"
+    header: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,22 +286,32 @@ class _Reader:
         return Subscribe(view, "snapshot" in options, "weights" in options)
 
     def _copy(self) -> Copy:
-        """``COPY (query) TO STDOUT`` or ``COPY name TO STDOUT``; text is the only format."""
+        """``COPY (query) TO STDOUT`` or ``COPY name TO STDOUT``, and behind it ``CSV``, ``HEADER``."""
         words = [token.text.upper() for token in self.tokens]
-        if words[-2:] != ["TO", "STDOUT"]:
-            raise UnsupportedError("COPY is known as COPY (query) TO STDOUT, without options")
-        inner, self.tokens = self.tokens[self._at : -2], self.tokens[:-2]
+        ends = [place for place in range(len(words)) if words[place : place + 2] == ["TO", "STDOUT"]]
+        if not ends:
+            raise UnsupportedError("COPY is known as COPY (query) TO STDOUT")
+        options = set(words[ends[-1] + 2 :]) - {"WITH", "(", ")", ",", "FORMAT", "TRUE", "TEXT"}
+        if not options <= {"CSV", "HEADER"}:
+            unknown = ", ".join(sorted(options - {"CSV", "HEADER"}))
+            raise UnsupportedError(f"COPY has the options CSV and HEADER, not {unknown}")
+        copied = self._copied(ends[-1])
+        return Copy(copied, "csv" if "CSV" in options else "text", "HEADER" in options)
+
+    def _copied(self, end: int) -> Read | Subscribe:
+        """What a COPY copies, which ends before a token."""
+        inner, self.tokens = self.tokens[self._at : end], self.tokens[:end]
         if inner and inner[0].token_type is TokenType.L_PAREN:
             if inner[-1].token_type is not TokenType.R_PAREN or len(inner) < 3:
                 raise SqlError("COPY: the parenthesis does not close")
             self.tokens.pop()
             self._at += 1
             if self._accept("SUBSCRIBE"):
-                return Copy(self._subscribe())
-            return Copy(Read(self._query()))
+                return self._subscribe()
+            return Read(self._query())
         name = exp.to_identifier(self._relation(), quoted=True)
         self._end()
-        return Copy(Read(exp.select("*").from_(exp.Table(this=name))))
+        return Read(exp.select("*").from_(exp.Table(this=name)))
 
     def _explain(self) -> Explain:
         if self._peek() in _READS:
