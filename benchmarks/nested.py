@@ -127,10 +127,14 @@ def lines(index: np.ndarray, task: Task) -> pa.Table:
     return pa.table(
         {
             "l_partkey": keys,
-            "l_quantity": draws.integers(0, "quantity", index, 1, 51),
-            "l_extendedprice": draws.integers(0, "price", index, 1_000, 100_000),
+            "l_quantity": _decimals(draws.integers(0, "quantity", index, 1, 51)),
+            "l_extendedprice": _decimals(draws.integers(0, "price", index, 1_000, 100_000)),
         }
     )
+
+
+def _decimals(values: np.ndarray) -> pa.Array:
+    return pa.array(values).cast(pa.decimal128(21, 2)).cast(pa.decimal128(15, 2))
 
 
 def fill_and_changes(task: Task) -> tuple[dict[str, pa.Table], list[tuple[str, pa.Table, np.ndarray]]]:
@@ -445,8 +449,9 @@ def plot(report: Report, names: list[str], folder: Path) -> None:
             if known:
                 axes.plot(*zip(*known, strict=True), marker="o", label=name)
         axes.set(xscale="log", yscale="log", xlabel="orders per side", ylabel="ns per change")
-        axes.legend(fontsize="small")
-        _save(figure, folder / f"{title}.png")
+        if axes.has_data():
+            axes.legend(fontsize="small")
+            _save(figure, folder / f"{title}.png")
 
 
 def _save(figure: Any, path: Path) -> None:
