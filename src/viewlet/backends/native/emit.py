@@ -27,6 +27,9 @@ INLINE_LOOKUPS = 20
 FEW_LOOKUPS = 4
 """Up to so many, also for insertions apart."""
 
+MANY_LOOKUPS = 80
+"""Up to so many, a program that searches ordered indexes is still compiled for speed."""
+
 
 @dataclass(frozen=True, slots=True)
 class Source:
@@ -46,7 +49,8 @@ class Source:
 def emit(program: LoopProgram) -> Source:
     """The C source of a program."""
     lookups = _lookups(program)
-    compact = lookups > INLINE_LOOKUPS and not any(record.orders for record in program.records.values())
+    searched = any(record.orders for record in program.records.values())
+    compact = lookups > (MANY_LOOKUPS if searched else INLINE_LOOKUPS)
     records = name_records(program.records, apart=compact)
     registry = Registry()
     code = Writer()

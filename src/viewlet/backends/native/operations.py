@@ -185,7 +185,7 @@ class Operations:
         name = self.out.fresh("v")
         self.out.line(f"const {form.value} {name} = {value.text};")
         null = None
-        if value.null is not None:
+        if value.null is not None and var.nullable:
             null = f"{name}_null"
             self.out.line(f"const bool {null} = {value.null};")
         limits = value.limits if within(value.limits, type_interval(var.type)) else type_interval(var.type)

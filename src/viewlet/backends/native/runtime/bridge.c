@@ -239,6 +239,7 @@ typedef struct {
     uint8_t *data, *valid;
     int64_t *offsets;
     uint64_t text_used, text_room;
+    bool has_null; /* else triggers are told of no bitmap, which is quicker */
 } Buffer;
 
 static const size_t WIDTH[] = {[VL_BOOLEAN] = 1, [VL_INT32] = 4, [VL_INT64] = 8, [VL_DECIMAL] = 16, [VL_DOUBLE] = 8};
@@ -296,7 +297,10 @@ static bool put_text(Buffer *b, int64_t i, PyObject *object) {
 
 /* One value into row i of a buffer. */
 static bool put_value(Buffer *b, uint8_t kind, int64_t i, PyObject *object) {
-    if (object == Py_None) b->valid[i >> 3] &= (uint8_t)~(1u << (i & 7));
+    if (object == Py_None) {
+        b->valid[i >> 3] &= (uint8_t)~(1u << (i & 7));
+        b->has_null = true;
+    }
     if (kind == VL_TEXT) return put_text(b, i, object);
     if (object == Py_None) return true;
     switch (kind) {
@@ -335,7 +339,7 @@ static bool put_value(Buffer *b, uint8_t kind, int64_t i, PyObject *object) {
 
 static void point_columns(const vl_table *t, Buffer *buffers, vl_column *columns) {
     for (uint32_t c = 0; c < t->columns; c++)
-        columns[c] = (vl_column){buffers[c].data, buffers[c].valid, buffers[c].offsets, true, 0};
+        columns[c] = (vl_column){buffers[c].data, buffers[c].has_null ? buffers[c].valid : NULL, buffers[c].offsets, true, 0};
 }
 
 /* ---- Program ---- */
@@ -747,6 +751,7 @@ static bool fill_lane(Lane *lane, PyObject *const *args) {
         if (t->kinds[c] == VL_BOOLEAN) b->data[0] = 0;
         if (VL_UNLIKELY(!put_value(b, t->kinds[c], 0, args[c]))) return false;
         if (t->kinds[c] == VL_TEXT) lane->columns[c].data = b->data;
+        lane->columns[c].valid = args[c] == Py_None ? b->valid : NULL;
     }
     return true;
 }
