@@ -7,12 +7,14 @@ import math
 import random
 from collections import Counter
 from itertools import accumulate
+from typing import Literal
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from viewlet.indexes import (
+    BestMap,
     Boundary,
     BoundaryCursor,
     FenwickMap,
@@ -261,3 +263,41 @@ def test_prefix_sums_as_keys_give_vwap() -> None:
         start = bisect.bisect_right(running, threshold)
         expected = sum(p * v for p, v in levels[start:])
         assert index.total()[1] - index.get_sum(threshold)[1] == expected
+
+
+@given(st.lists(st.tuples(keys, deltas), max_size=30), keys, keys)
+def test_ordered_intervals_by_questions(changes: list[tuple[int, Record]], low: int, high: int) -> None:
+    index = OrderedMap(3)
+    for key, delta in changes:
+        index.add(key, delta)
+    held = sorted(contents(changes))
+
+    def before(key: int) -> bool:
+        return key < low
+
+    def inside(key: int) -> bool:
+        return key <= high
+
+    assert index.between(before, inside) == [key for key in held if low <= key <= high]
+    assert index.last(inside) == max((key for key in held if key <= high), default=None)
+    assert index.first_beyond(before) == min((key for key in held if key >= low), default=None)
+
+
+@pytest.mark.parametrize("op", ["min", "max"])
+@given(st.lists(st.tuples(keys, st.none() | st.integers(-5, 5)), max_size=30), keys, keys)
+def test_best_of_an_interval(
+    op: Literal["min", "max"], changes: list[tuple[int, int | None]], low: int, high: int
+) -> None:
+    """A value is put under a key, or with None the key is forgotten."""
+    index, held = BestMap(op), dict[int, int]()
+    for key, value in changes:
+        if value is None:
+            index.remove(key)
+            held.pop(key, None)
+        else:
+            index.set(key, value)
+            held[key] = value
+    choose = min if op == "min" else max
+    expected = choose((value for key, value in held.items() if low <= key <= high), default=None)
+    assert index.between(lambda key: key < low, lambda key: key <= high) == expected
+    assert bool(index) == bool(held)
