@@ -368,10 +368,10 @@ class Report:
                     ours, theirs = self.find("viewlet", name, n, tick), self.find(system, name, n, tick)
                     if not ours or not theirs:
                         continue
-                    same = "answer" in ours and ours.get("answer") == theirs.get("answer")
+                    both = [r["answer"] for r in (ours, theirs) if "answer" in r]
+                    same = "not compared" if len(both) < 2 else "yes" if both[0] == both[1] else "NO"
                     ratio = f"{ours['ns'] / theirs['ns']:.1f}" if "ns" in ours and "ns" in theirs else ""
-                    row = [name, system, f"{n:,}", shown(ours), shown(theirs), ratio, "yes" if same else "no"]
-                    rows.append(row)
+                    rows.append([name, system, f"{n:,}", shown(ours), shown(theirs), ratio, same])
         return table(["query", "limit", "n", "viewlet", "limit", "ratio", "same answer"], rows)
 
     def rivals(self, names: list[str]) -> list[str]:
