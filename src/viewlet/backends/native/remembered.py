@@ -1,8 +1,8 @@
 """What compiling views came to, remembered on disk: the second time, nothing is compiled but looked up.
 
 A key is the hash of everything that decides the result, the version of Viewlet itself included. Entries lie
-beside the libraries (see :mod:`viewlet.backends.native.build`), under the same rules: they appear whole or not
-at all, belong to the user alone, and are read only if owner, mode and hash are right.
+beside the libraries (see :mod:`viewlet.backends.native.build`), under the same rules: they appear whole or
+not at all, belong to the user alone, and are read only if owner, mode and hash are right.
 
 >>> key = key_of("an example", 1)
 >>> remember(key, {"answer": 42})
