@@ -141,6 +141,8 @@ def write_note(out: Writer, at: CRecord) -> None:
     """``r3_changed``: an entry has changed by some amounts; it holds the new sums already."""
     if not is_noted(at.record):
         return
+    if not orders_of(at):  # nobody has brought the arithmetic of sums along
+        out.line('#include "ordered_types.h"')
     name = at.name
     fields = noted_fields(at.record)
     amounts = "".join(f", {field_form(at.record.fields[i].type).value} d{i}" for i in fields)
