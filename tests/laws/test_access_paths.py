@@ -35,10 +35,27 @@ def catalog_of(ddl: str) -> Catalog:
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_random_nested_queries(seed: int) -> None:
+    maintain(Generator(Random(seed)).query(), seed)
+
+
+# Queries that random generation once found to be wrong.
+FOUND = [
+    # the distinct values have to be gone through: a search for each of them needs a value first
+    "SELECT r.a FROM r WHERE r.d NOT IN (SELECT SUM(DISTINCT s.d) FROM s WHERE s.a >= r.a HAVING SUM(s.b) <> 0)",
+]
+
+
+@pytest.mark.parametrize("seed", range(len(WAYS)))
+@pytest.mark.parametrize("sql", FOUND)
+def test_found_queries(sql: str, seed: int) -> None:
+    maintain(sql, seed)
+
+
+def maintain(sql: str, seed: int) -> None:
     """After every change the view equals its query run from scratch, and every map its definition."""
     random = Random(seed)
     catalog = catalog_of(DDL)
-    query = compile_query(Generator(random).query(), catalog)
+    query = compile_query(sql, catalog)
     strategy, granularity = WAYS[seed % len(WAYS)]
     contents: dict[str, Bag] = {name: {} for name in catalog}
     engine = ReferenceEngine()

@@ -72,7 +72,8 @@ class _Scope:
 
 
 def _isolate_term(term: Term, scope: _Scope) -> Query:
-    term = Term(tuple(new for f in term.factors for new in _inside(f, scope)), term.coefficient)
+    inner = (_inside(f, _bound_beside(f, term, scope), scope) for f in term.factors)
+    term = Term(tuple(new for factors in inner for new in factors), term.coefficient)
     term = solve_equalities(term, scope.bound)
     told = scope.needed | computable(term.factors, scope.bound)
     places = [
@@ -113,14 +114,20 @@ def _column(atom: MapRef, key: Var, maps: MapRegistry) -> int:
     )
 
 
-def _inside(factor: Factor, scope: _Scope) -> tuple[Factor, ...]:
+def _bound_beside(factor: Factor, term: Term, scope: _Scope) -> frozenset[str]:
+    """The variables that the surroundings of a term or its other factors bind."""
+    return scope.bound.union(*(_binds(other) for other in term.factors if other is not factor))
+
+
+def _inside(factor: Factor, bound: frozenset[str], scope: _Scope) -> tuple[Factor, ...]:
+    """Searches inside a nested factor; ``E<k>(Q) -> (n := sum<k>(Q)) * {n <> 0}`` for k bound beside it."""
     match factor:
         case Lift(var, keys, query):
             given = frozenset(key.name for key in keys)
             if all(as_search(term, given) is not None for term in query):
                 return (factor,)
             return (Lift(var, keys, isolate_sums(query, keys, scope.names, scope.maps, given)),)
-        case Exists(keys, (term,), negated):
+        case Exists(keys, (term,), negated) if all(k.name in bound or is_parameter(k) for k in keys):
             search = as_search(term, frozenset(key.name for key in keys))
             if search is None or search.atom.type != BIGINT:
                 return (factor,)
