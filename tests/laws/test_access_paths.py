@@ -41,7 +41,8 @@ def test_random_nested_queries(seed: int) -> None:
 # Queries that random generation once found to be wrong.
 FOUND = [
     # the distinct values have to be gone through: a search for each of them needs a value first
-    "SELECT r.a FROM r WHERE r.d NOT IN (SELECT SUM(DISTINCT s.d) FROM s WHERE s.a >= r.a HAVING SUM(s.b) <> 0)",
+    """SELECT r.a FROM r
+    WHERE r.d NOT IN (SELECT SUM(DISTINCT s.d) FROM s WHERE s.a >= r.a HAVING SUM(s.b) <> 0)""",
 ]
 
 
