@@ -15,6 +15,7 @@ import shutil
 import tempfile
 import uuid
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -134,7 +135,12 @@ class SparkCluster:
             behind = [p for p, answer in enumerate(answers) if isinstance(answer, Behind)]
             if not behind:
                 return answers
-            self._everywhere([self._restoration(p) if p in behind else None for p in range(self.partitions)])
+            restorations = [replace(self._restoration(p), then=operations[p]) for p in behind]
+            todo = dict(zip(behind, restorations, strict=True))
+            restored = self._everywhere([todo.get(p) for p in range(self.partitions)])
+            answers = [restored[p] if p in todo else answer for p, answer in enumerate(answers)]
+            if not any(isinstance(answer, Behind) for answer in answers):
+                return answers
         raise BackendError(f"partitions {behind} keep losing their state: are executors lost all the time?")
 
     def _restoration(self, partition: int) -> Restore:

@@ -54,11 +54,15 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class Restore:
-    """Begin a new log: a :class:`Load`, at its sequence number, and the operations since, pickled."""
+    """Begin a new log: a :class:`Load`, at its sequence number, and the operations since, pickled.
+
+    ``then`` is carried out in the same breath, since the next task may run where this log is not.
+    """
 
     sequence: int
     base: bytes
     since: tuple[bytes, ...]
+    then: Operation | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +115,8 @@ def perform(path: Path, code: SiteCode, sequence: int, operation: Operation) -> 
     path.parent.mkdir(parents=True, exist_ok=True)
     with locked(path):
         if isinstance(operation, Restore):
-            return _restore(path, code, operation)
+            restored = _restore(path, code, operation)
+            return restored if operation.then is None else _perform(path, code, sequence, operation.then)
         try:
             return _perform(path, code, sequence, operation)
         except BaseException:
