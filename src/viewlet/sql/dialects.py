@@ -36,15 +36,13 @@ def _ansi(node: exp.Expr) -> exp.Expr:
 
     sqlglot reads Spark SQL as in the older mode, where CAST is TRY_CAST and x / 0 is NULL.
     """
-
-    def strict(part: exp.Expr) -> exp.Expr:
-        if isinstance(part, exp.TryCast) and not part.args.get("safe"):
-            return exp.Cast(this=part.this, to=part.args["to"])
-        if isinstance(part, exp.Div):
-            part.set("safe", False)
-        return part
-
-    return node.transform(strict, copy=False)
+    for division in node.find_all(exp.Div):
+        division.set("safe", False)
+    for cast in list(node.find_all(exp.TryCast)):  # outer ones first; an inner one moves along with them
+        if not cast.args.get("safe"):
+            strict = cast.replace(exp.Cast(this=cast.this, to=cast.args["to"]))
+            node = strict if cast is node else node
+    return node
 
 
 def _refuse_other_meaning(part: exp.Expr) -> None:
