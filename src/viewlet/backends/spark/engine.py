@@ -100,7 +100,8 @@ class SparkEngine:
         share jobs. So it is then that a batch is refused, all of it, and undoing it is left to nobody.
         """
         self._compiler.advance(table)
-        in_columns = self._native and granularity != "tuple" and self._run().in_batches(table)
+        running = self._run()
+        in_columns = self._native and granularity != "tuple" and running.in_batches(table)
         before = {name: self.output(name) for name in watched}
         own = [(table, batch) for batch in _batches(changes, granularity, in_columns) if len(batch)]
         if self._refused and own and self._refused[-1].is_opposite(own[0][1]):
