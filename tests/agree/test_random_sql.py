@@ -9,7 +9,10 @@ from strategies import seeded_case
 
 pytestmark = pytest.mark.native
 
-QUICK_SEEDS = range(1000, 1010)
+QUICK_SEEDS = [
+    pytest.param(seed, marks=[pytest.mark.slow] if seed == 1005 else [])  # 1005: half a minute of C compiler
+    for seed in range(1000, 1010)
+]
 SLOW_SEEDS = range(2000, 2400)
 
 

@@ -75,7 +75,9 @@ def replay(
     for batch in before:
         _apply(database, mirror, batch, trigger)
         done.append(batch)
-    feeds = {name: _create(database, name, sql) for name, sql in views.items()}
+    for name, sql in views.items():
+        database.execute(f"CREATE MATERIALIZED VIEW {name} AS {sql.strip().rstrip(';')}")
+    feeds = {name: _feed(database, name) for name in views}
     for batch in [{}, *batches]:
         if batch:
             _apply(database, mirror, batch, trigger)
@@ -158,9 +160,8 @@ def _apply(database: Any, mirror: Mirror, batch: Batch, trigger: str) -> None:
     mirror.apply(batch)
 
 
-def _create(database: Any, name: str, sql: str) -> Counter[tuple[Any, ...]]:
-    """Create a view; what it holds, which its change feed will keep up to date from now on."""
-    database.execute(f"CREATE MATERIALIZED VIEW {name} AS {sql.strip().rstrip(';')}")
+def _feed(database: Any, name: str) -> Counter[tuple[Any, ...]]:
+    """What a view holds, which its change feed will keep up to date from now on."""
     feed = Counter(_rows(database.view(name).to_arrow()))
     database.view(name).subscribe(lambda changes: _follow(feed, changes))
     return feed

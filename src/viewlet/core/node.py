@@ -15,7 +15,15 @@ N = TypeVar("N")
 
 def is_node(value: object) -> bool:
     """Is ``value`` an instance (not the class) of a frozen dataclass?"""
-    return is_dataclass(value) and not isinstance(value, type)
+    kind = type(value)
+    known = _IS_NODE.get(kind)
+    if known is None:
+        known = _IS_NODE[kind] = is_dataclass(kind)
+    return known
+
+
+_IS_NODE: dict[type, bool] = {}
+"""Asked millions of times while a program is compiled."""
 
 
 def children(node: object) -> Iterator[Any]:
