@@ -20,6 +20,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
+from os import getloadavg
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -133,7 +134,7 @@ def report(found: list[Measured], base: float, options: argparse.Namespace, rows
         "",
         f"TPC-H at scale {options.scale}, {rows:,} rows, batches of {options.batch:,} after half of them on "
         f"local[2]; empty job of one Python stage: {base:.0f} ms (median). Milliseconds per batch, median "
-        f"and worst of {options.batches} batches. PRELIMINARY: two cores, much other work running.",
+        f"and worst of {options.batches} batches. Load at the end: {getloadavg()[0]:.1f}.",
         "",
         "| query | jobs per batch | floor | viewlet | worst | again | worst | again / viewlet | same rows |",
         "|---|---|---|---|---|---|---|---|---|",
