@@ -198,7 +198,7 @@ class Spark(Database):
 
 def tests_server() -> Any:
     """The module with which the tests start PostgreSQL, by its path: this folder is no package."""
-    path = Path(__file__).parents[1] / "tests" / "sketches" / "server.py"
+    path = Path(__file__).parents[1] / "tests" / "postgres_server.py"
     spec = importlib.util.spec_from_file_location("postgres_server", path)
     assert spec is not None
     assert spec.loader is not None

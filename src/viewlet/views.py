@@ -24,6 +24,7 @@ from viewlet.backends.base import (
     Engine,
     Granularity,
     MapStats,
+    ProgramEngine,
     Row,
     Strategy,
     negated,
@@ -40,7 +41,6 @@ from viewlet.sql.catalog import Catalog, TableKind
 from viewlet.sql.parse import CreateView, Refresh
 from viewlet.storage.checkpoint import ViewState
 from viewlet.storage.streams import labels_of, load_state, state_of
-from viewlet.triggers.compile import Compiler
 from viewlet.triggers.program import Program
 from viewlet.triggers.work import Ordered
 from viewlet.values import arrow_schema
@@ -266,8 +266,9 @@ class Views(Mapping[str, MaintainedView]):
 
     def programs(self) -> list[tuple[Program, Ordered]]:
         """The program of every engine that runs one, and which ordered access paths that engine has."""
-        compilers = [getattr(engine, "_compiler", None) for engine in self._all_engines()]
-        return [(c.program(), c.searches) for c in compilers if isinstance(c, Compiler) and c.program().views]
+        engines = [engine for engine in self._all_engines() if isinstance(engine, ProgramEngine)]
+        found = [(engine.program, engine.searches) for engine in engines]
+        return [(program, searches) for program, searches in found if program.views]
 
     def stats(self) -> list[MapStats]:
         """Every map of every engine."""

@@ -8,20 +8,14 @@ from typing import Any
 
 import pytest
 
-from sketches import server as postgres_server
+from postgres_server import server_or_skip
 
 SETTINGS = "-c wal_level=logical -c max_replication_slots=8 -c max_wal_senders=8 -c wal_sender_timeout=20s"
 
 
 @pytest.fixture(scope="session")
 def replicating_server() -> Iterator[str]:
-    pytest.importorskip("psycopg", reason="psycopg is not installed")
-    folder, user = postgres_server.binaries(), postgres_server.account()
-    if folder is None:
-        pytest.skip("this machine has no PostgreSQL binaries")
-    if user is None:
-        pytest.skip("there is no user but root to run PostgreSQL as")
-    with postgres_server.server(folder, user, SETTINGS) as text:
+    with server_or_skip(SETTINGS) as text:
         yield text
 
 

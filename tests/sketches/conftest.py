@@ -6,18 +6,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from sketches import server as postgres_server
+from postgres_server import server_or_skip
 
 
 @pytest.fixture(scope="session")
 def server() -> Iterator[str]:
-    pytest.importorskip("psycopg", reason="psycopg is not installed")
-    folder, user = postgres_server.binaries(), postgres_server.account()
-    if folder is None:
-        pytest.skip("this machine has no PostgreSQL binaries")
-    if user is None:
-        pytest.skip("there is no user but root to run PostgreSQL as")
-    with postgres_server.server(folder, user) as text:
+    with server_or_skip() as text:
         yield text
 
 

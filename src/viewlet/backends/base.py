@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol, TypeAlias, overload
+from typing import Literal, Protocol, TypeAlias, overload, runtime_checkable
 
 import numpy as np
 import pyarrow as pa
@@ -18,6 +18,8 @@ from numpy.typing import NDArray
 from viewlet.core.types import Value
 from viewlet.plan.nodes import Query
 from viewlet.sql.catalog import Catalog
+from viewlet.triggers.program import Program
+from viewlet.triggers.work import Ordered
 
 Row: TypeAlias = tuple[Value, ...]
 Bag: TypeAlias = dict[Row, int]
@@ -187,3 +189,18 @@ class Engine(Protocol):
 
     def stats(self) -> list[MapStats]:
         """Every map with its size."""
+
+
+@runtime_checkable
+class ProgramEngine(Protocol):
+    """An engine that runs a trigger program, which can be looked at."""
+
+    @property
+    def program(self) -> Program:
+        """The program of all its views."""
+        ...
+
+    @property
+    def searches(self) -> Ordered:
+        """The ordered access paths that it has."""
+        ...

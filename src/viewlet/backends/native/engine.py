@@ -137,6 +137,11 @@ class NativeEngine:
         """The trigger program of all views."""
         return self._compiler.program()
 
+    @property
+    def searches(self) -> Ordered:
+        """The ordered access paths that the program has."""
+        return self._compiler.searches
+
     def create(
         self, name: str, query: Query, catalog: Catalog, contents: Mapping[str, Bag], strategy: Strategy
     ) -> None:

@@ -27,6 +27,7 @@ from viewlet.triggers.compile import Compiler
 from viewlet.triggers.cost import Statistics
 from viewlet.triggers.preaggregate import preaggregate
 from viewlet.triggers.program import MapDefinition, Program, Statement, Trigger, View
+from viewlet.triggers.work import Ordered
 
 Sums = Callable[[Env], dict[Key, Number]]
 
@@ -48,6 +49,11 @@ class ReferenceEngine:
     def program(self) -> Program:
         """The program that is running."""
         return self._compiler.program()
+
+    @property
+    def searches(self) -> Ordered:
+        """The ordered access paths that the program has."""
+        return self._compiler.searches
 
     def create(
         self, name: str, query: Query, catalog: Catalog, contents: Mapping[str, Bag], strategy: Strategy

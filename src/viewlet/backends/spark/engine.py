@@ -29,6 +29,7 @@ from viewlet.triggers.compile import Compiler
 from viewlet.triggers.cost import Statistics
 from viewlet.triggers.program import Program
 from viewlet.triggers.reach import part_of
+from viewlet.triggers.work import Ordered
 
 
 class SparkEngine:
@@ -63,6 +64,11 @@ class SparkEngine:
     def program(self) -> Program:
         """The trigger program of all views."""
         return self._compiler.program()
+
+    @property
+    def searches(self) -> Ordered:
+        """The ordered access paths that the program has."""
+        return self._compiler.searches
 
     def create(
         self, name: str, query: Query, catalog: Catalog, contents: Mapping[str, Bag], strategy: Strategy

@@ -12,6 +12,21 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
+
+
+@contextmanager
+def server_or_skip(settings: str = "") -> Iterator[str]:
+    """A running server, or a skipped test where there is nothing to run one with or as."""
+    pytest.importorskip("psycopg", reason="psycopg is not installed")
+    folder, user = binaries(), account()
+    if folder is None:
+        pytest.skip("this machine has no PostgreSQL binaries")
+    if user is None:
+        pytest.skip("there is no user but root to run PostgreSQL as")
+    with server(folder, user, settings) as text:
+        yield text
+
 
 def binaries() -> Path | None:
     """The folder with initdb and postgres, if the machine has one."""
