@@ -8,7 +8,7 @@ already and needs no counting::
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from viewlet.calculus.nodes import (
     Cond,
@@ -27,7 +27,7 @@ from viewlet.calculus.nodes import (
 from viewlet.calculus.substitute import freshen
 from viewlet.core.names import Names
 from viewlet.core.scalar import Const, variables
-from viewlet.sql.catalog import Catalog
+from viewlet.sql.catalog import Catalog, Table
 
 
 def inline_keyed_exists(query: Query, catalog: Catalog, names: Names) -> Query:
@@ -64,26 +64,37 @@ def _inline_exists(factor: Exists, catalog: Catalog, names: Names) -> tuple[Fact
     return fresh.factors
 
 
-def determined(factors: Iterable[Factor], known: set[str], catalog: Catalog) -> bool:
+def determined(factors: Iterable[Factor], known: set[str], tables: Mapping[str, Table]) -> bool:
     """Do the known variables find each table's row by its primary key, one after the other?"""
+    return not _follow(factors, known, tables)[1]
+
+
+def decided(factors: Iterable[Factor], known: set[str], tables: Mapping[str, Table]) -> set[str]:
+    """The known variables, and those that have one value for each of theirs."""
+    return _follow(factors, known, tables)[0]
+
+
+def _follow(
+    factors: Iterable[Factor], known: set[str], tables: Mapping[str, Table]
+) -> tuple[set[str], list[Rel]]:
+    """What the known variables decide, and the tables that they find no single row in."""
     known = set(known)
     pending = [f for f in factors if isinstance(f, Rel)]
     lets = [f for f in factors if isinstance(f, Let)]
-    while pending:
+    while True:
         for let in lets:
             if all(v.name in known or is_parameter(v) for v in variables(let.scalar)):
                 known.add(let.var.name)
-        found = [atom for atom in pending if _is_found(atom, known, catalog)]
+        found = [atom for atom in pending if _is_found(atom, known, tables)]
         if not found:
-            return False
+            return known, pending
         for atom in found:
             pending.remove(atom)
             known |= {v.name for v in factor_variables(atom)}
-    return True
 
 
-def _is_found(atom: Rel, known: set[str], catalog: Catalog) -> bool:
-    key = catalog[atom.table].key
+def _is_found(atom: Rel, known: set[str], tables: Mapping[str, Table]) -> bool:
+    key = tables[atom.table].key
     arguments = dict(atom.binds)
     if not key or not all(column in arguments for column in key):
         return False

@@ -74,10 +74,24 @@ def _guards(view: ViewLoops) -> tuple[Check, dict[tuple[str, str], int]]:
     wide = [var for var in reads if not within(type_interval(var.type), I64)]
     for digits, watched in product(DIGITS, (wide, [*reads])):
         exact = (var for var in watched if var.type.is_exact)
-        narrow = {var: small for var in exact if (small := _narrow(var, digits)) is not None}
-        if not _fails(view.body, {var.name: small for var, small in narrow.items()}):
-            return "guarded", floating | {reads[var]: digits for var in narrow}
+        narrow = {var: digits for var in exact if _narrow(var, digits) is not None}
+        if not _fails(view.body, _narrowed(narrow)):
+            return "guarded", floating | {reads[var]: most for var, most in _relaxed(view, narrow).items()}
     return "always", {}
+
+
+def _relaxed(view: ViewLoops, narrow: dict[Var, int]) -> dict[Var, int]:
+    """The same with as many digits for each variable as its own uses allow, or with none to watch."""
+    for var, digits in narrow.items():
+        others = {other: most for other, most in narrow.items() if other != var}
+        wider = (others, *(others | {var: more} for more in DIGITS if more > digits))
+        narrow = next((each for each in wider if not _fails(view.body, _narrowed(each))), narrow)
+    return narrow
+
+
+def _narrowed(digits: Mapping[Var, int]) -> dict[str, Scalar]:
+    """Variables by name, as narrow as their digits."""
+    return {var.name: small for var, most in digits.items() if (small := _narrow(var, most)) is not None}
 
 
 def _narrow(var: Var, digits: int) -> Var | None:

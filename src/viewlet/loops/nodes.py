@@ -73,9 +73,11 @@ class Order:
 class Record:
     """Entries by key, and how they are found.
 
-    ``slices`` lists the sets of key positions that loops bind: one index for each. An entry is gone when all
-    its fields are 0. ``counted`` names the field that is 0 exactly if the others should be. ``swept`` says
-    that entries are removed while they are looped over, which needs entries that stay where they are.
+    ``home`` are the key positions by which an entry is placed, if not all of them. They decide the others, or
+    nearly, so that loops that bind just these meet few entries. ``slices`` lists the sets of key positions
+    that other loops bind: one index for each. An entry is gone when all its fields are 0. ``counted`` names
+    the field that is 0 exactly if the others should be. ``swept`` says that entries are removed while they are
+    looped over, which needs entries that stay where they are.
     ``orders`` are its ordered indexes; of the fields ``signed`` the entries below 0 are counted.
     """
 
@@ -84,6 +86,7 @@ class Record:
     keys: tuple[KeyColumn, ...]
     fields: tuple[Field, ...]
     counted: str | None
+    home: tuple[int, ...] = ()
     slices: tuple[tuple[int, ...], ...] = ()
     swept: bool = False
     orders: tuple[Order, ...] = ()

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from operator import itemgetter
 
+from viewlet.calculus.keys import decided
 from viewlet.calculus.nodes import Argument, Delta, MapRef
 from viewlet.core.scalar import Const, Scalar, Var, nullable
 from viewlet.core.types import BIGINT, INTEGER_BITS, Kind, Type
@@ -59,6 +60,22 @@ class Storage:
         change = self._change(table, columns, constants)
         arguments = tuple(arg for _, arg in binds if isinstance(arg, Var))
         return AtomPlace(self.records[change.record], "a" if atom.absolute else "n", arguments)
+
+    def decide(self, record: Record, positions: tuple[int, ...]) -> bool:
+        """Do primary keys make some key positions of a map's record decide the others?"""
+        if record.role != "map":
+            return False
+        for field_ in record.fields:
+            assert field_.map is not None, "the fields of a map's record are maps"
+            definition, order = self.program.maps[field_.map], self.layout.places[field_.map].order
+            keys = {key.name for key in definition.keys}
+            known = {definition.keys[order[i]].name for i in positions}
+            if any(
+                not keys <= decided(term.factors, known, self.program.tables)
+                for term in definition.definition
+            ):
+                return False
+        return True
 
     def _change(
         self, table: Table, columns: tuple[int, ...], constants: tuple[tuple[int, Const], ...]

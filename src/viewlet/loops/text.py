@@ -56,7 +56,8 @@ def show_record(record: Record) -> str:
         f" ordered by {names[order.position]} {{{', '.join(order.fields)}}}" for order in record.orders
     )
     role = "record" if record.role == "map" else record.role
-    return f"{role} {record.name}[{keys}]{{{fields}}}{slices}{orders}"
+    home = f" at ({', '.join(names[i] for i in record.home)})" if record.home else ""
+    return f"{role} {record.name}[{keys}]{{{fields}}}{home}{slices}{orders}"
 
 
 def _table(table: TableLoops) -> Iterator[str]:

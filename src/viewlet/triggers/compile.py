@@ -226,7 +226,7 @@ class Compiler:
         if not isinstance(factor, Lift | Extremum | Exists):
             return factor
         keys = (*factor.keys, factor.of) if isinstance(factor, Extremum) else factor.keys
-        if binds_all(factor.query, keys):
+        if binds_all(factor.query, keys) and not materializer.is_power(factor.query, keys):
             return _with_query(factor, materializer.whole(factor.query, keys, stem))
         bound = frozenset(key.name for key in factor.keys)
         return _with_query(factor, materializer.nested(factor.query, keys, factor.keys, bound))

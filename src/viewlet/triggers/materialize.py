@@ -21,7 +21,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Literal, Protocol, TypeAlias
 
-from viewlet.calculus.canonical import collect_alike
+from viewlet.calculus.canonical import collect_alike, named_text
 from viewlet.calculus.cyclic import is_cyclic
 from viewlet.calculus.keys import determined
 from viewlet.calculus.nodes import (
@@ -305,6 +305,28 @@ class Materializer:
         if not all(isinstance(f, Cond | Let) or self._keepable(f) for f in term.factors):
             return False
         return binds_all((term,), keys)
+
+    def is_power(self, query: Query, keys: tuple[Var, ...]) -> bool:
+        """Is it a product of parts that share no variable but the keys, and differ in their values alone?
+
+        ``sum<k>(R(k, x) * R(k, y) * <f(x) * g(y)>) = sum<k>(R(k, x) * <f(x)>) * sum<k>(R(k, y) * <g(y)>)``:
+        the maps on the right have the same groups, and maintaining the left would read them anyway.
+        """
+        if self.depth != "component" or len(query) != 1:
+            return False
+        (term,) = query
+        known = frozenset(key.name for key in keys)
+        parts = self._components(term, known)
+        home = {name: i for i, part in enumerate(parts) for name in part.own}
+        values = [f for each in expand_values(term, home.get) for f in each.factors if isinstance(f, Value)]
+        others = [f for f in term.factors if not isinstance(f, Rel | Value)]
+        return (
+            len(parts) > 1
+            and len(home) == sum(len(part.own) for part in parts)
+            and len({named_text(product(*part.factors), keys) for part in parts}) == 1
+            and all(isinstance(f, Cond) and not unbound(f, known) for f in others)
+            and all(len({home[name] for name in unbound(f, known)}) <= 1 for f in values)
+        )
 
     def whole(self, query: Query, keys: tuple[Var, ...], stem: str | None = None) -> Query:
         """A query as one map over its keys and over the parameters that its atoms are matched with."""

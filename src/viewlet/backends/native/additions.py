@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TypeAlias
 
-from viewlet.backends.native.forms import Form, Writer, field_form, integer
+from viewlet.backends.native.forms import CValue, Form, Writer, field_form, integer
 from viewlet.backends.native.searches import note_change
 from viewlet.backends.native.storage import CRecord
-from viewlet.core.types import Type
+from viewlet.loops.nodes import Field
+from viewlet.loops.ranges import I64, type_interval, within
 
-Amounts: TypeAlias = Sequence[tuple[str, str, Form]]
-"""Members of an entry, C variables with what is added to them, and their forms."""
+Amounts: TypeAlias = Sequence[tuple[str, CValue]]
+"""Members of an entry, and C variables with what is added to them."""
 
 
 def write_additions(out: Writer, at: CRecord) -> None:
@@ -20,67 +21,92 @@ def write_additions(out: Writer, at: CRecord) -> None:
     Where a program is large, its triggers call this: one copy of the work for each record.
     """
     amounts = every_field(at, "d{}")
-    parameters = "".join(f", {form.value} {name}" for _, name, form in amounts)
+    parameters = "".join(f", {amount.form.value} {amount.text}" for _, amount in amounts)
     head = f"vl_instance *x, {at.name}_record *known, const {at.name}_key *key{parameters}"
     with out.block(f"static VL_APART void {at.name}_add({head})"):
         out.line("vl_arena *const a = &x->arena;")
         out.line("program_state *const s = x->state;")
-        out.line(f"if ({' && '.join(f'!({is_set(name, form)})' for _, name, form in amounts)}) return;")
+        out.line(f"if ({' && '.join(f'!({is_set(amount)})' for _, amount in amounts)}) return;")
         out.line(f"{at.name}_record *e = known ? known : {at.name}_touch(a, {at.map}, key);")
         change_entry(out, at, "e", amounts, whole=False)
 
 
 def every_field(at: CRecord, names: str) -> Amounts:
     """An amount for every field, under numbered names."""
-    forms = [field_form(field.type) for field in at.record.fields]
-    return [(f"f{i}", names.format(i), form) for i, form in enumerate(forms)]
+    return [
+        (f"f{i}", CValue(names.format(i), field_form(field.type), None, type_interval(field.type)))
+        for i, field in enumerate(at.record.fields)
+    ]
 
 
 def change_entry(out: Writer, at: CRecord, entry: str, amounts: Amounts, *, whole: bool) -> None:
     """Add to the fields of an entry, see to what depends on them, and let go of it if it is empty."""
-    for member, name, form in amounts:
-        out.line(added(f"{entry}->{member}", form, name))
-    watch(out, at, f"{entry}->", [member for member, _, _ in amounts])
-    pairs = [member for member, _, form in amounts if form is Form.PAIR]
+    for member, amount in amounts:
+        out.line(added(f"{entry}->{member}", amount))
+    watch(out, at, entry, [member for member, _ in amounts])
+    pairs = [member for member, amount in amounts if amount.form is Form.PAIR]
     if whole and pairs and at.record.counted is not None:
-        exact = [f"{entry}->{member} == 0" for member, _, form in amounts if form is not Form.PAIR]
+        exact = [f"{entry}->{member} == 0" for member, amount in amounts if amount.form is not Form.PAIR]
         rest = " ".join(f"{entry}->{member} = (vl_pair){{0, 0}};" for member in pairs)
         out.line(f"if ({' && '.join(exact)}) {{ {rest} }}")
-    note_change(out, at, entry, {member: name for member, name, _ in amounts})
+    note_change(out, at, entry, {member: amount.text for member, amount in amounts})
     out.line(f"{at.name}_leave(a, {at.map}, {entry});")
 
 
-def added(into: str, form: Form, amount: str) -> str:
-    """The statement that adds an amount to a sum."""
-    match form:
+def added(into: str, amount: CValue) -> str:
+    """The statement that adds an amount to a sum of its form.
+
+    Sums of 64-bit numbers stay within 128 bits, as no program runs long enough to add 2^56 of them.
+    """
+    match amount.form:
         case Form.PAIR:
-            return f"vl_pair_into(&{into}, {amount});"
+            return f"vl_pair_into(&{into}, {amount.text});"
+        case Form.I128 if within(amount.limits, I64):
+            return f"vl_i128_plus(&{into}, (int64_t){amount.text});"
         case Form.I128:
-            return f"vl_i128_into(&{into}, {amount}, &a->errors);"
+            return f"vl_i128_into(&{into}, {amount.text}, &a->errors);"
         case _:
-            return f"vl_i64_into(&{into}, {amount}, &a->errors);"
+            return f"vl_i64_into(&{into}, {amount.text}, &a->errors);"
 
 
-def is_set(name: str, form: Form) -> str:
+def is_set(amount: CValue) -> str:
     """The condition that an amount is not 0."""
-    return f"!vl_pair_zero({name})" if form is Form.PAIR else f"{name} != 0"
+    return f"!vl_pair_zero({amount.text})" if amount.form is Form.PAIR else f"{amount.text} != 0"
 
 
 def watch(out: Writer, at: CRecord, entry: str, members: Iterable[str]) -> None:
-    """Flag sums that have grown beyond what every view can show."""
-    guarded = [(member, at.record.fields[int(member[1:])]) for member in members]
-    tests = [_beyond(f"{entry}{member}", f.type, f.guard) for member, f in guarded if f.guard is not None]
-    if tests:
-        out.line(f"if (VL_UNLIKELY({' | '.join(tests)})) x->suspect = 1;")
+    """Flag sums that have grown beyond what every view can show, given an entry by its address.
+
+    Small sums that are not negative pass together; others are looked at one by one.
+    """
+    guarded = [member for member in members if at.record.fields[int(member[1:])].guard is not None]
+    if guarded:
+        tests = " | ".join(_may_be_beyond(f"({entry})->{m}", at.record.fields[int(m[1:])]) for m in guarded)
+        out.line(f"if (VL_UNLIKELY({tests})) {at.name}_watch(x, {entry});")
 
 
-def _beyond(sum_: str, kind: Type, digits: int) -> str:
-    """Not 0 where a sum has more digits, or nearly so."""
-    limit = 10**digits - 1
-    match field_form(kind):
-        case Form.PAIR:
-            return f"vl_beyond_pair({sum_}, 1e{digits})"
-        case form if limit < 1 << 62:
-            return f"vl_far_{'i128' if form is Form.I128 else 'i64'}({sum_}, {limit.bit_length() - 1})"
-        case _:
-            return f"vl_beyond_i128({sum_}, {integer(limit)})"
+def write_watch(out: Writer, at: CRecord) -> None:
+    """``r3_watch(x, entry)``: raise the flag if a sum is beyond its guard."""
+    guarded = [(f"e->f{i}", field) for i, field in enumerate(at.record.fields) if field.guard is not None]
+    if guarded:
+        tests = " || ".join(_is_beyond(sum_, field) for sum_, field in guarded)
+        with out.block(f"VL_COLD void {at.name}_watch(vl_instance *x, const {at.name}_record *e)"):
+            out.line(f"if ({tests}) x->suspect = 1;")
+
+
+def _may_be_beyond(sum_: str, field: Field) -> str:
+    """Not 0 where a sum has too many digits, and perhaps elsewhere."""
+    assert field.guard is not None
+    form = field_form(field.type)
+    if form is Form.PAIR:
+        return f"(uint64_t){_is_beyond(sum_, field)}"
+    bits = min((10**field.guard - 1).bit_length() - 1, 63)
+    return f"vl_above_{'i128' if form is Form.I128 else 'i64'}({sum_}, {bits})"
+
+
+def _is_beyond(sum_: str, field: Field) -> str:
+    """The condition that a sum has more digits than its guard."""
+    assert field.guard is not None
+    if field_form(field.type) is Form.PAIR:
+        return f"vl_beyond_pair({sum_}, 1e{field.guard})"
+    return f"vl_beyond_i128({sum_}, {integer(10**field.guard - 1)})"

@@ -9,7 +9,14 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from viewlet.backends.native.additions import added, change_entry, every_field, watch, write_additions
+from viewlet.backends.native.additions import (
+    added,
+    change_entry,
+    every_field,
+    watch,
+    write_additions,
+    write_watch,
+)
 from viewlet.backends.native.columns import used_columns
 from viewlet.backends.native.forms import Form, Writer, cell_kind, field_form, stored_form
 from viewlet.backends.native.operations import Operations
@@ -55,6 +62,7 @@ def emit(program: LoopProgram) -> Source:
     registry = Registry()
     code = Writer()
     for at in records.values():
+        write_watch(code, at)
         if at.apart:
             write_additions(code, at)
     _write_flush(code, records.values(), {op.record for op in _put_off(program)})
@@ -170,9 +178,9 @@ def _write_into(out: Writer, at: CRecord) -> None:
         out.line(f"{at.name}_record *e = {at.name}_touch(a, {at.map}, &n->key);")
         change_entry(out, at, "e", amounts, whole=False)
         return
-    for member, name, form in amounts:
-        out.line(added(f"s->{at.name}.{member}", form, name))
-    watch(out, at, f"s->{at.name}.", [member for member, _, _ in amounts])
+    for member, amount in amounts:
+        out.line(added(f"s->{at.name}.{member}", amount))
+    watch(out, at, f"&s->{at.name}", [member for member, _ in amounts])
 
 
 # Tables

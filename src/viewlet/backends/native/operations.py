@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from typing import assert_never
 
@@ -208,7 +208,8 @@ class Operations:
         if not op.keys:
             self._read(at, op.reads, f"s->{at.name}.", "")
             nonzero = [
-                is_set(f"s->{at.name}.f{i}", field_form(f.type)) for i, f in enumerate(at.record.fields)
+                is_set(CValue(f"s->{at.name}.f{i}", field_form(f.type)))
+                for i, f in enumerate(at.record.fields)
             ]
             self.out.line(f"const bool {found} = {' || '.join(nonzero)};")
         else:
@@ -234,7 +235,11 @@ class Operations:
             with self.out.block(head):
                 self._entry(at, op, entry)
             return
-        index = at.slice(tuple(i for i, _ in op.bound))
+        positions = tuple(i for i, _ in op.bound)
+        if positions == at.record.home:
+            self._walk(at, op, entry)
+            return
+        index = at.slice(positions)
         with self.out.block():
             key, absent = self.key(at, f"{index}_key", op.bound)
             rows = self.out.fresh("q")
@@ -243,6 +248,17 @@ class Operations:
             with self.out.block(f"for (vl_slice {rows} = {find}; {rows}.n-- > 0;)"):
                 self.out.line(f"const {record} *{entry} = {at.name}_at(a, {at.map}, {rows}.ids[{rows}.n]);")
                 self._entry(at, op, entry)
+
+    def _walk(self, at: CRecord, op: Loop, entry: str) -> None:
+        """A loop along the places of one home."""
+        with self.out.block():
+            key, absent = self.key(at, f"{at.name}_key", op.bound)
+            place = self.out.fresh("q")
+            with self.out.block("" if absent is None else f"if (!{absent})"):
+                self.out.line(f"{at.name}_place {place} = {at.name}_home(a, {at.map}, &{key});")
+                step = f"{at.name}_along(a, {at.map}, &{place}, &{key})"
+                with self.out.block(f"for (const {at.name}_record *{entry}; ({entry} = {step}) != NULL;)"):
+                    self._entry(at, op, entry)
 
     def _entry(self, at: CRecord, op: Loop, entry: str) -> None:
         """The variables of one entry, then the body."""
@@ -304,7 +320,7 @@ class Operations:
     def _yield(self, amount: Amount) -> None:
         assert self.target is not None, "a yield is inside a total"
         into = self.target.value
-        self.out.line(added(into.text, into.form, self.amount(amount, into.form)))
+        self.out.line(added(into.text, self.amount(amount, into.form)))
 
     def _best(self, var: Var, greatest: bool, body: Block) -> None:
         form, name = form_of(var.type), self.out.fresh("v")
@@ -327,10 +343,10 @@ class Operations:
             self.out.line(f"{best.text} = {value.text};")
             self.out.line(f"{best.null} = false;")
 
-    def amount(self, amount: Amount, form: Form) -> str:
+    def amount(self, amount: Amount, form: Form) -> CValue:
         """A sum of products in the form of what it is added to."""
         values = [self._product(product, form) for product in amount]
-        return reduce(lambda a, b: _sum(a, b, form), values).text
+        return replace(reduce(lambda a, b: _sum(a, b, form), values), form=form)
 
     def _product(self, product: Product, form: Form) -> CValue:
         factors = [
@@ -365,19 +381,19 @@ class Operations:
     def _add(self, op: Add) -> None:
         at = self.records[op.record]
         with self.out.block():
-            amounts: list[tuple[str, str, Form]] = []
+            amounts = []
             for field, amount in op.amounts:
-                name, form = self.out.fresh("d"), at.form(field)
-                self.out.line(f"const {form.value} {name} = {self.amount(amount, form)};")
-                amounts.append((at.field(field), name, form))
+                name, value = self.out.fresh("d"), self.amount(amount, at.form(field))
+                self.out.line(f"const {value.form.value} {name} = {value.text};")
+                amounts.append((at.field(field), replace(value, text=name)))
             if not op.keys:
-                for member, name, form in amounts:
-                    self.out.line(added(f"s->{at.name}.{member}", form, name))
-                watch(self.out, at, f"s->{at.name}.", [member for member, _, _ in amounts])
+                for member, value in amounts:
+                    self.out.line(added(f"s->{at.name}.{member}", value))
+                watch(self.out, at, f"&s->{at.name}", [member for member, _ in amounts])
                 return
             seen = self.entries[op.found.name] if op.found is not None else ""
             apart = at.apart and not op.later and not op.whole
-            test = " || ".join(is_set(name, form) for _, name, form in amounts)
+            test = " || ".join(is_set(value) for _, value in amounts)
             with self.out.block("" if apart or self._is_sure(op) else f"if ({test})"):
                 key, absent = self.key(at, f"{at.name}_key", list(enumerate(op.keys)))
                 assert absent is None, f"a key of {op.record} does not fit its column"
@@ -393,8 +409,8 @@ class Operations:
 
     def _add_apart(self, at: CRecord, key: str, seen: str, amounts: Amounts) -> None:
         """Leave the addition to the function of its record."""
-        given = {member: name for member, name, _ in amounts}
-        zeros = ("(vl_pair){0, 0}" if form is Form.PAIR else "0" for _, _, form in every_field(at, ""))
+        given = {member: value.text for member, value in amounts}
+        zeros = ("(vl_pair){0, 0}" if zero.form is Form.PAIR else "0" for _, zero in every_field(at, ""))
         passed = ", ".join(given.get(f"f{i}", zero) for i, zero in enumerate(zeros))
         self.out.line(f"{at.name}_add(x, {seen or 'NULL'}, &{key}, {passed});")
 
@@ -417,8 +433,8 @@ class Operations:
             self.out.line(f"memset({note}, 0, sizeof *{note});")
             self.out.line(f"{note}->record = {at.name[1:]};")
             self.out.line(f"{note}->key = {key};")
-            for member, name, _ in amounts:
-                self.out.line(f"{note}->{member} = {name};")
+            for member, value in amounts:
+                self.out.line(f"{note}->{member} = {value.text};")
 
     def _assign(self, op: Assign) -> None:
         at, new = self.records[op.record], self.records[op.temporary]
@@ -433,7 +449,7 @@ class Operations:
             see(self.out, at, "e")
             for own, other in pairs:
                 self.out.line(f"e->{own} = t->{other};")
-            watch(self.out, at, "e->", [own for own, _ in pairs])
+            watch(self.out, at, "e", [own for own, _ in pairs])
             note_seen(self.out, at, "e")
             self.out.line(f"{at.name}_leave(a, {at.map}, e);")
         head = f"for ({at.name}_record *e = {at.name}_from(a, {at.map}, 1); e;)"
@@ -452,7 +468,7 @@ class Operations:
     def _emit(self, row: Sequence[Scalar], amount: Amount) -> None:
         cells, weight = self.out.fresh("c"), self.out.fresh("d")
         with self.out.block():
-            self.out.line(f"const int64_t {weight} = {self.amount(amount, Form.I64)};")
+            self.out.line(f"const int64_t {weight} = {self.amount(amount, Form.I64).text};")
             with self.out.block(f"if ({weight} != 0)"):
                 self.out.line(f"vl_cell {cells}[{max(len(row), 1)}] = {{0}};")
                 for i, scalar in enumerate(row):

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 from viewlet.backends.native.columns import load, needed_here, open_column, used_columns
 from viewlet.backends.native.forms import CValue, Form, Writer, form_of
@@ -29,6 +30,9 @@ WEIGHTS = {
 """The weight of a row in C. One that comes or goes more often at once is refused at the boundary."""
 
 MOST_PREFETCHES = 4
+
+Lookup: TypeAlias = tuple[str, tuple[tuple[int, Argument], ...]]
+"""A record, and key positions of it with their arguments."""
 
 
 def write_rows(
@@ -114,11 +118,11 @@ class _RowLoop:
     def prefetch(self, body: Block) -> None:
         """Ask for the places where lookups will begin; only where a table is too large for the cache."""
         names = {self.table.parameters[i].name for i in self.used}
-        wanted = list(dict.fromkeys(_lookups(body, names)))[:MOST_PREFETCHES]
+        wanted = list(dict.fromkeys(_lookups(body, names, self.records)))[:MOST_PREFETCHES]
         for record, keys in wanted:
             at = self.records[record]
             index, map_ = at.name, at.map
-            if len(keys) < len(at.record.keys):
+            if len(keys) < len(at.record.keys) and tuple(i for i, _ in keys) != at.record.home:
                 index = at.slice(tuple(i for i, _ in keys))
                 map_ = f"&s->{at.name}.{index}"
             with self.out.block(f"if (VL_UNLIKELY({index}_is_large({map_})))"), self._rows():
@@ -154,16 +158,25 @@ class _RowLoop:
         return row
 
 
-def _lookups(body: Block, columns: set[str]) -> Iterator[tuple[str, tuple[tuple[int, Argument], ...]]]:
+def _lookups(body: Block, columns: set[str], records: Mapping[str, CRecord]) -> Iterator[Lookup]:
     """Lookups that happen for every row under keys that are columns as they came."""
     for op in body:
         match op:
-            case Get(record, keys) | Add(record, keys, later=False) if keys:
-                wanted = tuple(enumerate(keys))
+            case Get(record, keys) if keys:
+                wanted = [_placing(records[record], keys)]
+            case Add(record, keys, later=False) if keys:
+                at = records[record]
+                wanted = [_placing(at, keys), *(tuple((i, keys[i]) for i in p) for p in at.record.slices)]
             case Loop(record, bound) if bound:
-                wanted = bound
+                wanted = [bound]
             case _:
                 continue
-        numbers = (k for _, k in wanted if isinstance(k, Var) and k.type.kind is not Kind.VARCHAR)
-        if sum(key.name in columns for key in numbers) == len(wanted):
-            yield record, wanted
+        for keyed in wanted:
+            numbers = (k for _, k in keyed if isinstance(k, Var) and k.type.kind is not Kind.VARCHAR)
+            if sum(key.name in columns for key in numbers) == len(keyed):
+                yield record, keyed
+
+
+def _placing(at: CRecord, keys: tuple[Argument, ...]) -> tuple[tuple[int, Argument], ...]:
+    """The keys that decide the place of an entry."""
+    return tuple((i, keys[i]) for i in at.record.home or range(len(keys)))

@@ -6,14 +6,19 @@ where they are small and have no further index, else in a pool with stable ids.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
+from typing import TypeAlias
 
 from viewlet.backends.native.forms import Form, Writer, field_form, stored_form
 from viewlet.backends.native.searches import order_members, write_note, write_orders
 from viewlet.loops.nodes import Record
 
 MAX_INPLACE_BYTES = 56
+
+Member: TypeAlias = tuple[str, str, int]
+"""Type and name of a member of a struct, and what its address must be a multiple of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,24 +73,28 @@ def name_records(records: Mapping[str, Record], *, apart: bool = False) -> dict[
 def write_record(out: Writer, at: CRecord, *, inline: bool = False) -> None:
     """The types and functions of one record."""
     if not at.record.keys:
-        _struct(out, f"{at.name}_record", _fields(at))
+        _struct(out, f"{at.name}_record", _packed(_fields(at)))
         return
     name = at.name
     columns = range(len(at.record.keys))
-    _struct(out, f"{name}_key", _key_members(at, columns))
+    _struct(out, f"{name}_key", _packed(_key_members(at, columns)))
     bookkeeping = [("uint32_t", "id", 4)] if at.pooled else []
     bookkeeping += [("uint32_t", f"{at.slice(positions)}_at", 4) for positions in at.record.slices]
-    _struct(out, f"{name}_record", [(f"{name}_key", "key", 99), *_fields(at), *bookkeeping])
-    _hash_and_equal(out, name, at, columns)
+    key = _key_members(at, columns)
+    rest = _packed([*_fields(at), *bookkeeping], _size(key))
+    _struct(out, f"{name}_record", [(f"{name}_key", "key", 0), *rest])
+    _hash_and_equal(out, name, at, columns, at.record.home)
     out.line(f"#define VL_MAP {name}")
     out.line(f"#define VL_MAP_EMPTY(r) ({_empty(at)})")
     if at.record.slices:
         out.line("#define VL_MAP_INDEXED")
+    if at.record.home:
+        out.line("#define VL_MAP_HOME")
     out.line(f'#include "map_{"pooled" if at.pooled else "inplace"}.h"')
     for positions in at.record.slices:
         _slice(out, at, positions)
-    members = [(f"vl_map_{'pooled' if at.pooled else 'inplace'}", "map", 0)]
-    members += [("vl_slice_index", at.slice(positions), 0) for positions in at.record.slices]
+    members = [(f"vl_map_{'pooled' if at.pooled else 'inplace'}", "map", 8)]
+    members += [("vl_slice_index", at.slice(positions), 8) for positions in at.record.slices]
     write_orders(out, at, lambda own, positions: _write_key(out, own, at, positions))
     _struct(out, f"{name}_store", [*members, *order_members(at)])
     write_note(out, at)
@@ -116,13 +125,13 @@ def _write_calls(out: Writer, at: CRecord, inline: bool) -> None:
 
 def _write_key(out: Writer, name: str, at: CRecord, positions: Sequence[int]) -> None:
     """A key of some columns of a record."""
-    _struct(out, f"{name}_key", _key_members(at, positions))
+    _struct(out, f"{name}_key", _packed(_key_members(at, positions)))
     _hash_and_equal(out, name, at, positions)
 
 
 def _slice(out: Writer, at: CRecord, positions: tuple[int, ...]) -> None:
     index = at.slice(positions)
-    _struct(out, f"{index}_key", _key_members(at, positions))
+    _struct(out, f"{index}_key", _packed(_key_members(at, positions)))
     parts = [f".k{i} = r->key.k{i}" for i in positions]
     if _mask(at, positions):
         parts.append(f".nulls = r->key.nulls & {_mask(at, positions):#x}")
@@ -134,15 +143,38 @@ def _slice(out: Writer, at: CRecord, positions: tuple[int, ...]) -> None:
     out.line('#include "slice.h"')
 
 
-def _struct(out: Writer, name: str, members: Iterable[tuple[str, str, int]]) -> None:
-    """Members by size, so that there are no holes."""
+def _struct(out: Writer, name: str, members: Iterable[Member]) -> None:
+    """A type with its members in the order given."""
     with out.block("typedef struct"):
-        for kind, member, _ in sorted(members, key=lambda m: -m[2]):
+        for kind, member, _ in members:
             out.line(f"{kind} {member};")
     out.lines[-1] += f" {name};"
 
 
-def _fields(at: CRecord) -> list[tuple[str, str, int]]:
+def _packed(members: Iterable[Member], at: int = 0) -> Iterator[Member]:
+    """Members in an order with few holes, from an offset on.
+
+    Next comes the most demanding that needs no hole before it, or else the least demanding.
+
+    >>> [name for _, name, _ in _packed([("vl_i128", "total", 16), ("int64_t", "count", 8)], 8)]
+    ['count', 'total']
+    """
+    rest = sorted(members, key=lambda member: -member[2])
+    while rest:
+        chosen = next((member for member in rest if at % member[2] == 0), rest[-1])
+        rest.remove(chosen)
+        yield chosen
+        at += -at % chosen[2] + (16 if chosen[0] == "vl_pair" else chosen[2])
+
+
+def _size(members: Sequence[Member]) -> int:
+    """The size of a struct whose members leave no holes between them."""
+    widest = max((align for _, _, align in members), default=1)
+    total = sum(align for _, _, align in members)
+    return total + -total % widest
+
+
+def _fields(at: CRecord) -> list[Member]:
     return [
         (form.value, f"f{i}", {Form.I64: 8, Form.PAIR: 8}.get(form, 16))
         for i, field in enumerate(at.record.fields)
@@ -150,12 +182,12 @@ def _fields(at: CRecord) -> list[tuple[str, str, int]]:
     ]
 
 
-def _key_members(at: CRecord, positions: Iterable[int]) -> list[tuple[str, str, int]]:
+def _key_members(at: CRecord, positions: Iterable[int]) -> list[Member]:
     members = [
         (kind, f"k{i}", size) for i in positions for kind, size in [stored_form(at.record.keys[i].type)]
     ]
     if _mask(at, positions):
-        members.append(("uint32_t", "nulls", 1))
+        members.append(("uint32_t", "nulls", 4))
     return members
 
 
@@ -164,28 +196,37 @@ def _mask(at: CRecord, positions: Iterable[int]) -> int:
     return sum(1 << i for i in positions if at.record.keys[i].nullable)
 
 
-def _hash_and_equal(out: Writer, name: str, at: CRecord, positions: Iterable[int]) -> None:
+def _hash_and_equal(
+    out: Writer, name: str, at: CRecord, positions: Sequence[int], home: Sequence[int] = ()
+) -> None:
+    """``_hash``, of the columns at ``home`` if that is given; ``_equal``, and ``_alike``: equal there."""
     words: list[str] = []
-    tests: list[str] = []
-    for i in positions:
-        kind = stored_form(at.record.keys[i].type)[0]
-        tests.append(f"p->k{i} == q->k{i}")
-        match kind:
+    halves: list[str] = []
+    for i in home or positions:
+        match stored_form(at.record.keys[i].type)[0]:
             case "double":
                 words.append(f"vl_f64_key(p->k{i})")
             case "vl_i128":
                 words += [f"(uint64_t)p->k{i}", f"(uint64_t)(p->k{i} >> 64)"]
+            case "int32_t" | "uint32_t":
+                halves.append(f"(uint32_t)p->k{i}")
             case _:
                 words.append(f"(uint64_t)p->k{i}")
-    if _mask(at, positions):
-        words[0] = f"({words[0]} ^ p->nulls * VL_SEED1)"
-        tests.append("p->nulls == q->nulls")
+    for low, high in zip_longest(halves[::2], halves[1::2]):  # two to a word: one multiplication fewer
+        words.append(f"({low} | (uint64_t){high} << 32)" if high else f"(uint64_t){low}")
+    if mask := _mask(at, home or positions):
+        words[0] = f"({words[0]} ^ (p->nulls & {mask:#x}) * VL_SEED1)"
     text = f"vl_hash{min(len(words), 3)}({', '.join(words[:3])})"
     for word in words[3:]:
         text = f"vl_hash2({text}, {word})"
     out.line(f"VL_INLINE uint64_t {name}_hash(const {name}_key *p) {{ return {text}; }}")
-    head = f"VL_INLINE bool {name}_equal(const {name}_key *p, const {name}_key *q)"
-    out.line(f"{head} {{ return {' && '.join(tests)}; }}")
+    for function, compared in (("equal", positions), ("alike", home)):
+        tests = [f"p->k{i} == q->k{i}" for i in compared]
+        if mask := _mask(at, compared):
+            tests.append(f"((p->nulls ^ q->nulls) & {mask:#x}) == 0")
+        head = f"VL_INLINE bool {name}_{function}(const {name}_key *p, const {name}_key *q)"
+        if tests:
+            out.line(f"{head} {{ return {' && '.join(tests)}; }}")
 
 
 def _empty(at: CRecord) -> str:

@@ -75,19 +75,28 @@ VL_INLINE vl_i128 vl_i128_times_within(vl_i128 x, vl_i128 y, vl_i128 low, vl_i12
 }
 
 VL_INLINE void vl_i64_into(int64_t *sum, int64_t x, vl_errors *e) { *sum = vl_i64_add(*sum, x, e); }
-VL_INLINE void vl_i128_into(vl_i128 *sum, vl_i128 x, vl_errors *e) { *sum = vl_i128_add(*sum, x, e); }
+/* The sum of 2^56 numbers of 64 bits and of what vl_i128_into_far lets pass fits: no program runs that long. */
+VL_INLINE void vl_i128_plus(vl_i128 *sum, int64_t x) { *sum = (vl_i128)((vl_u128)*sum + (vl_u128)x); }
+VL_COLD void vl_i128_into_far(vl_i128 *sum, vl_i128 x, vl_errors *e) {
+    const vl_i128 most = VL_I128_MAX - ((vl_i128)1 << 120);
+    *sum = vl_i128_add(*sum, x, e);
+    if (*sum > most || *sum < -most) *e |= VL_E_DECIMAL;
+}
+VL_INLINE void vl_i128_into(vl_i128 *sum, vl_i128 x, vl_errors *e) {
+    if (VL_LIKELY(x == (int64_t)x))
+        vl_i128_plus(sum, (int64_t)x);
+    else
+        vl_i128_into_far(sum, x, e);
+}
 VL_INLINE void vl_pair_into(vl_pair *sum, vl_pair x) { *sum = vl_pair_add(*sum, x); }
 
 /* Is a sum larger than a limit, by absolute value? Limits have at most 36 digits; NaN is beyond any. */
-VL_INLINE uint64_t vl_beyond_i128(vl_i128 sum, vl_i128 limit) { return (vl_u128)sum + (vl_u128)limit > 2 * (vl_u128)limit; }
-VL_INLINE uint64_t vl_beyond_pair(vl_pair sum, double limit) { return !(sum.high <= limit && sum.high >= -limit); }
+VL_INLINE bool vl_beyond_i128(vl_i128 sum, vl_i128 limit) { return (vl_u128)sum + (vl_u128)limit > 2 * (vl_u128)limit; }
+VL_INLINE bool vl_beyond_pair(vl_pair sum, double limit) { return !(sum.high <= limit && sum.high >= -limit); }
 
-/* Not 0 where a sum is outside [-2^k, 2^k). */
-VL_INLINE uint64_t vl_far_i64(int64_t sum, int k) { return ((uint64_t)sum + (UINT64_C(1) << k)) >> (k + 1); }
-VL_INLINE uint64_t vl_far_i128(vl_i128 sum, int k) {
-    vl_u128 shifted = (vl_u128)sum + ((vl_u128)1 << k);
-    return (uint64_t)(shifted >> 64) | (uint64_t)shifted >> (k + 1);
-}
+/* Not 0 where a sum is negative or has bits above the lowest k. */
+VL_INLINE uint64_t vl_above_i64(int64_t sum, int k) { return (uint64_t)sum >> k; }
+VL_INLINE uint64_t vl_above_i128(vl_i128 sum, int k) { return (uint64_t)sum >> k | (uint64_t)(sum >> 64); }
 
 /* The result of DOUBLE arithmetic: a finite number, and never -0.0. */
 VL_INLINE double vl_f64_result(double x, vl_errors *e, vl_errors bit) {

@@ -26,6 +26,10 @@
  *   bool m_reserve(a, m, n)               n more records will not make the table grow
  *   void m_clear(a, m)
  *
+ * With VL_MAP_HOME defined, m_hash takes some columns of a key alone, m_alike(&x, &y) compares those, and the
+ * records that have them are met by
+ *   for (m_place at = m_home(a, m, &key); (r = m_along(a, m, &at, &key));)
+ *
  * Any m_upsert or m_settle of this map invalidates its record pointers and its loops. Other maps may
  * change freely during a loop.
  */
@@ -82,6 +86,25 @@ VL_INLINE VL_M(_record) * VL_M(_find)(const vl_arena *a, const vl_map_inplace *m
         if (VL_M(_equal)(&slots[i].key, key)) return &slots[i];
     }
 }
+
+#ifdef VL_MAP_HOME
+typedef uint64_t VL_M(_place);
+
+VL_INLINE VL_M(_place) VL_M(_home)(const vl_arena *a, const vl_map_inplace *m, const VL_M(_key) * key) {
+    (void)a;
+    return VL_M(_hash)(key) >> m->shift;
+}
+
+VL_INLINE VL_M(_record) * VL_M(_along)(const vl_arena *a, const vl_map_inplace *m, VL_M(_place) * at, const VL_M(_key) * key) {
+    VL_M(_record) *slots = vl_at(a, m->slots);
+    for (;;) {
+        VL_M(_record) *r = &slots[*at];
+        if (VL_MAP_EMPTY(r)) return NULL;
+        *at = (*at + 1) & m->mask;
+        if (VL_M(_alike)(&r->key, key)) return r;
+    }
+}
+#endif
 
 VL_FUNCTION void VL_M(_find_batch)(const vl_arena *a, const vl_map_inplace *m, const VL_M(_key) * keys, uint64_t n,
                                    VL_M(_record) * *out) {
@@ -173,3 +196,4 @@ VL_FUNCTION void VL_M(_clear)(vl_arena *a, vl_map_inplace *m) {
 #undef VL_M
 #undef VL_MAP
 #undef VL_MAP_EMPTY
+#undef VL_MAP_HOME

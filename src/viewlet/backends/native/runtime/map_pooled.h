@@ -29,6 +29,10 @@
  * met exactly once. A loop that may remove the current record steps by id:
  *   for (r = m_from(a, m, 1); r; r = m_from(a, m, id + 1)) { id = r->id; ...; m_settle(a, m, r); }
  *
+ * With VL_MAP_HOME defined, m_hash takes some columns of a key alone, m_alike(&x, &y) compares those, and the
+ * records that have them are met by
+ *   for (m_place at = m_home(a, m, &key); (r = m_along(a, m, &at, &key));)
+ *
  * A record with count zero stays findable until m_settle, so the order of operations between m_upsert
  * and m_settle is free. VL_MAP_EMPTY(r) may replace the test (r)->count == 0.
  */
@@ -67,6 +71,23 @@ VL_INLINE VL_M(_record) * VL_M(_find_hashed)(const vl_arena *a, const vl_map_poo
     }
     return NULL;
 }
+
+#ifdef VL_MAP_HOME
+typedef vl_probe VL_M(_place);
+
+VL_INLINE VL_M(_place) VL_M(_home)(const vl_arena *a, const vl_map_pooled *m, const VL_M(_key) * key) {
+    return vl_index_probe(a, &m->index, vl_hash32(VL_M(_hash)(key)));
+}
+
+VL_INLINE VL_M(_record) * VL_M(_along)(const vl_arena *a, const vl_map_pooled *m, VL_M(_place) * at, const VL_M(_key) * key) {
+    uint32_t id;
+    while ((id = vl_index_match(at)) != 0) {
+        VL_M(_record) *r = VL_M(_at)(a, m, id);
+        if (VL_LIKELY(VL_M(_alike)(&r->key, key))) return r;
+    }
+    return NULL;
+}
+#endif
 
 VL_INLINE VL_M(_record) * VL_M(_find)(const vl_arena *a, const vl_map_pooled *m, const VL_M(_key) * key) {
     return VL_M(_find_hashed)(a, m, key, vl_hash32(VL_M(_hash)(key)));
@@ -139,4 +160,5 @@ VL_FUNCTION void VL_M(_clear)(vl_arena *a, vl_map_pooled *m) {
 #undef VL_M_ID
 #undef VL_MAP
 #undef VL_MAP_EMPTY
+#undef VL_MAP_HOME
 #undef VL_MAP_INDEXED
