@@ -10,10 +10,11 @@ import viewlet
 ROOT = Path(viewlet.__file__).parent
 
 # Each folder may import those before it.
-ORDER = ("core", "sql", "plan", "calculus", "triggers", "loops", "indexes", "backends")
+ORDER = ("core", "sql", "plan", "calculus", "triggers", "loops", "indexes", "workers", "backends")
 
-# Siblings stand beside the pipeline: they share its front and its boundary to Arrow, not its machinery.
-SHARED = ("core", "sql", "plan", "values")
+# Siblings stand beside the pipeline: they share its front, its boundary to Arrow and the way to hold state on
+# Spark, not its machinery.
+SHARED = ("core", "sql", "plan", "values", "workers")
 SIBLINGS = ("sketches", "linalg", "signals")
 
 # Row, Bag and Change, and what an engine promises: words that siblings share, without any engine.

@@ -316,12 +316,26 @@ class _Run:
         self._views, self._trigger = views, trigger
         self.affected = views.affected(name for name, part in changes.items() if part)
         followed = [v for v in self.affected if v.name in watched or views.readers(v.name)]
-        self._before = {v.name: views.output(v.name) if v.shown is None else v.shown for v in followed}
+        self._telling = _telling(followed)
+        told = {name for names in self._telling.values() for name in names}
+        compared = [v for v in followed if v.name not in told]
+        self._before = {v.name: views.output(v.name) if v.shown is None else v.shown for v in compared}
         self._after: dict[str, Bag] = {}
+        self._told: dict[str, Bag] = {}
         self._done: list[tuple[Engine, str, Sequence[Change]]] = []
+        for engine, names in self._telling.items():
+            engine.follow(names)
 
     def effect(self, view: str) -> Bag:
-        """What the batch changes in a view that is followed; asked when all that it reads has changed."""
+        """What the batch changes in a view that is followed; asked when all that it reads has changed.
+
+        The engine tells, if it can; else all rows before are compared with all rows now.
+        """
+        engine = self._views[view].engine
+        if isinstance(engine, NativeEngine) and view in self._telling.get(engine, ()):
+            if view not in self._told:
+                self._told[view] = engine.changes(view)
+            return self._told[view]
         if view not in self._after:
             self._after[view] = self._views.output(view)
         before, after = self._before[view], self._after[view]
@@ -330,6 +344,7 @@ class _Run:
 
     def settle(self) -> None:
         """The batch is committed: count the refreshes, and remember rows that are followed."""
+        self._stop_following()
         for view in self.affected:
             view.refreshes += 1
             view.shown = self._after.get(view.name)
@@ -350,8 +365,22 @@ class _Run:
 
     def undo(self) -> None:
         """Lead the engines back, the last step first."""
+        self._stop_following()
         for engine, name, changes in reversed(self._done):
             engine.apply(name, negated(changes), "batch", frozenset())
+
+    def _stop_following(self) -> None:
+        for engine in self._telling:
+            engine.follow(())
+
+
+def _telling(views: Iterable[MaintainedView]) -> dict[NativeEngine, list[str]]:
+    """The views of which their engines can tell what changes, by engine."""
+    found: dict[NativeEngine, list[str]] = {}
+    for view in views:
+        if isinstance(view.engine, NativeEngine) and view.engine.tells(view.name):
+            found.setdefault(view.engine, []).append(view.name)
+    return found
 
 
 def _engines(views: Iterable[MaintainedView]) -> list[Engine]:

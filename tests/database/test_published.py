@@ -124,6 +124,41 @@ def test_sums_of_decimals(backend: str) -> None:
     assert db.view("decimals").rows() == total
 
 
+WIDE_SUMS = [
+    "SELECT sum(d) AS s FROM r",
+    "SELECT sum(d) AS s FROM r GROUP BY g",
+    "SELECT sum(d) FILTER (WHERE g = 1) AS s FROM r",
+    "SELECT sum(s) AS s FROM (SELECT g, sum(d) AS s FROM r GROUP BY g) AS q",
+]
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("query", WIDE_SUMS)
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(batches=st.lists(st.lists(st.integers(-8, 8), min_size=1, max_size=2), min_size=2, max_size=8))
+def test_sums_beyond_38_digits(backend: str, query: str, batches: list[list[int]]) -> None:
+    """Totals that have the type of the engine's own sums, DECIMAL(38, s), are checked too.
+
+    Native sums have 128 bits, 1.7e38 units: a sum that leaves them is found as it is added up.
+    """
+    db = viewlet.connect(backend=backend)
+    db.execute("CREATE TABLE r (g BIGINT, d DECIMAL(38, 10))")
+    db.execute("CREATE MATERIALIZED VIEW w AS " + query)
+    unit, total, seen = Decimal("1e27"), 0, False
+    for batch in batches:
+        rows = [(1, n * unit) for n in sorted(batch, key=lambda n: n * total)]  # towards zero first
+        before, version, after = db.view("w").rows(), db.version, total + sum(batch)
+        if abs(after) < 10:
+            db.insert("r", rows)
+            total, seen = after, True
+        else:
+            with pytest.raises(ValueRangeError, match=r"(view 'w'|table 'r').* out of range"):
+                db.insert("r", rows)
+            assert (db.view("w").rows(), db.version) == (before, version)
+        if seen:
+            assert db.view("w").value == total * unit
+
+
 def test_sums_of_doubles() -> None:
     db = viewlet.connect(backend="reference")
     db.execute("CREATE TABLE r (g BIGINT, f DOUBLE)")

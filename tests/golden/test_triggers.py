@@ -10,6 +10,7 @@ from functools import cache
 
 import pytest
 
+import viewlet
 from golden_cases import Case, cases, check
 from viewlet.sql import compile_query
 from viewlet.sql.catalog import Catalog, Table, TableKind
@@ -68,6 +69,12 @@ def test_summed_changes(case: Case, update: bool) -> None:
         return "\n".join([*map(show_map, found.sums), *show_trigger(found.trigger)])
 
     check(case, prepared, update)
+
+
+@pytest.mark.parametrize("case", cases("triggers/caches"))
+def test_cached_program(case: Case, update: bool) -> None:
+    tables = "CREATE TABLE a (x INT, v INT); CREATE TABLE b (y INT);"
+    check(case, lambda sql: viewlet.compile(sql, tables, strategy="view_caches").source("triggers"), update)
 
 
 @pytest.mark.parametrize("case", cases("triggers/counts"))

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import doctest
 import os
+import pickle
 import shutil
 import signal
 import sys
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,9 +19,13 @@ import pytest
 import viewlet
 from viewlet.backends.spark.cluster import SparkCluster
 from viewlet.backends.spark.engine import SparkEngine, on_spark
-from viewlet.backends.spark.partition import Operation, Run
+from viewlet.backends.spark.partition import PartitionCode
 from viewlet.database import Database
 from viewlet.errors import BackendError, DataError, SqlError, ValueRangeError
+from viewlet.workers import Workers
+from viewlet.workers.jobs import Executors, Jobs
+from viewlet.workers.lines import Lines
+from viewlet.workers.operations import Run
 from viewlet.workloads import miniature, order_book, queries, schema
 from viewlet.workloads.stream import Stream, churn
 
@@ -169,7 +175,7 @@ def test_what_does_not_fit_is_refused(spark: Any) -> None:
         viewlet.connect([])
 
 
-class Fragile(SparkCluster):
+class FragileJobs(Jobs):
     """Partition 0 meets with an accident at every third job with a step, before or after it takes effect."""
 
     accident: Callable[[Path], None]
@@ -177,9 +183,9 @@ class Fragile(SparkCluster):
     jobs = 0
     marks: Path
 
-    def task(self, operations: Sequence[Operation | None]) -> Any:
-        task = super().task(operations)
-        if not isinstance(operations[0], Run):
+    def task(self, sequence: int, blobs: Sequence[bytes | None]) -> Any:
+        task = super().task(sequence, blobs)
+        if blobs[0] is None or not isinstance(pickle.loads(blobs[0]), Run):
             return task
         self.jobs += 1
         mark, accident, after, due = (
@@ -188,10 +194,10 @@ class Fragile(SparkCluster):
             self.after,
             self.jobs % 3 == 0,
         )
-        name = self._name
+        name = self._executors.name
 
         def fragile(partition: int, rows: Iterator[int]) -> Any:
-            from viewlet.backends.spark.cluster import state_directory
+            from viewlet.workers.jobs import state_directory
 
             answer = list(task(partition, rows)) if after else []
             if due and partition == 0 and not mark.exists():
@@ -200,6 +206,24 @@ class Fragile(SparkCluster):
             return iter(answer) if after else task(partition, rows)
 
         return fragile
+
+
+class FragileLines(Lines):
+    """The process of partition 0 is killed at every third round, before it is told or while it works."""
+
+    during = False
+    rounds = 0
+
+    def ask(self, sequence: int, blobs: Sequence[bytes | None]) -> dict[int, bytes]:
+        self.rounds += 1
+        if self.rounds % 3 == 0 and 0 in self._lines:
+            victim = self.processes()[0]
+            if self.during:
+                os.kill(victim, signal.SIGSTOP)  # so that it is told, and dies of it
+                threading.Timer(0.05, os.kill, (victim, signal.SIGKILL)).start()
+            else:
+                os.kill(victim, signal.SIGKILL)
+        return super().ask(sequence, blobs)
 
 
 def die(directory: Path) -> None:
@@ -234,16 +258,26 @@ def test_accidents_leave_no_trace(
     from pyspark import cloudpickle
 
     cloudpickle.register_pickle_by_value(sys.modules[__name__])
-    made: list[Fragile] = []
+    made: list[Workers] = []
 
-    def cluster(code: Any) -> Fragile:
-        fragile = Fragile(spark, code, 2)
+    def way(executors: Executors) -> FragileJobs:
+        fragile = FragileJobs(executors)
         fragile.accident, fragile.after, fragile.marks = accident, after, tmp_path
-        made.append(fragile)
         return fragile
 
-    monkeypatch.setattr("viewlet.spark_database.on_spark", lambda _: cluster)
-    monkeypatch.setattr("viewlet.backends.spark.cluster.CHECKPOINT_BYTES", 3_000)
+    stream_with_accidents(spark, monkeypatch, way, made)
+    assert len(list(tmp_path.iterdir())) >= 2, "there were accidents"
+
+
+def stream_with_accidents(spark: Any, monkeypatch: pytest.MonkeyPatch, way: Any, made: list[Workers]) -> None:
+    """A stream of batches through partitions that are reached in some way, and one without accidents."""
+
+    def cluster(code: Any) -> SparkCluster:
+        made.append(Workers(spark, PartitionCode(code), 2, way))
+        return SparkCluster(made[-1])
+
+    monkeypatch.setattr("viewlet.spark_database.on_spark", lambda *_: cluster)
+    monkeypatch.setattr("viewlet.workers.cluster.CHECKPOINT_BYTES", 3_000)
     tables = miniature.tables(orders=25)
     stream = churn(
         {name: tables[name] for name in ("customer", "orders", "lineitem")},
@@ -252,8 +286,15 @@ def test_accidents_leave_no_trace(
         duplicates=0.0,
     )
     agree(spark, TPCH, {"q03": queries("tpch")["q03"]}, stream.batches(len(stream) // 3 + 1))
-    assert len(list(tmp_path.iterdir())) >= 2, "there were accidents"
-    assert any(cluster._base > 0 for cluster in made), "there were checkpoints"
+    assert sum(workers.traffic.checkpoints for workers in made) > 0, "there were checkpoints"
+
+
+@pytest.mark.parametrize("during", [True, pytest.param(False, marks=pytest.mark.slow)])
+def test_processes_that_die_leave_no_trace(spark: Any, monkeypatch: pytest.MonkeyPatch, during: bool) -> None:
+    monkeypatch.setattr(FragileLines, "during", during)
+    made: list[Workers] = []
+    stream_with_accidents(spark, monkeypatch, FragileLines, made)
+    assert sum(workers.traffic.restorations for workers in made) > 2 * len(made), "there were accidents"
 
 
 def test_the_guide(spark: Any) -> None:

@@ -24,7 +24,7 @@ from viewlet.triggers.work import Ordered
 Row: TypeAlias = tuple[Value, ...]
 Bag: TypeAlias = dict[Row, int]
 Granularity: TypeAlias = Literal["auto", "tuple", "batch"]
-Strategy: TypeAlias = Literal["auto", "higher_order", "first_order", "reevaluate"]
+Strategy: TypeAlias = Literal["auto", "higher_order", "view_caches", "first_order", "reevaluate"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -76,8 +76,8 @@ class Record:
     ``home`` are the key positions by which an entry is placed, if not all of them. They decide the others, or
     nearly, so that loops that bind just these meet few entries. ``slices`` lists the sets of key positions
     that other loops bind: one index for each. An entry is gone when all its fields are 0. ``counted`` names
-    the field that is 0 exactly if the others should be. ``swept`` says that entries are removed while they are
-    looped over, which needs entries that stay where they are.
+    the field that is 0 exactly if the others should be. ``swept`` says that entries are removed while they
+    are looped over, which needs entries that stay where they are.
     ``orders`` are its ordered indexes; of the fields ``signed`` the entries below 0 are counted.
     """
 

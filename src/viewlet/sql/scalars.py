@@ -120,6 +120,8 @@ def cast(scalar: Scalar, kind: Type) -> Scalar:
     """
     if is_null(scalar):
         return Const(None, kind)
+    if scalar.type == kind:
+        return scalar
     if {scalar.type.kind, kind.kind} in FORBIDDEN_CASTS:
         raise TypeMismatchError(f"{scalar.type} cannot be cast to {kind}")
     return call("cast", scalar, type=kind)

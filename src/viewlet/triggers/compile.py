@@ -7,8 +7,8 @@ what depends on the unrestricted part is done again.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 
 from viewlet.calculus.crossing import crosses, crossing_delta, moves
 from viewlet.calculus.delta import affected_by
@@ -36,8 +36,10 @@ from viewlet.core.scalar import Const, Scalar, Var, substitute, variables
 from viewlet.errors import CompileError
 from viewlet.plan import nodes as plan_nodes
 from viewlet.sql.catalog import Catalog, TableKind
+from viewlet.triggers.caches import ViewCaches
 from viewlet.triggers.cost import Estimate, Statistics, estimate
 from viewlet.triggers.explain import explain, obstacles
+from viewlet.triggers.flips import only_flips
 from viewlet.triggers.isolate import isolate_sums
 from viewlet.triggers.maps import MapRegistry
 from viewlet.triggers.materialize import Depth, Materializer
@@ -45,12 +47,11 @@ from viewlet.triggers.order import order_increments, order_recomputations
 from viewlet.triggers.program import MapDefinition, OutputTerm, Program, Statement, Trigger, View
 from viewlet.triggers.reach import needed_maps, part_of
 from viewlet.triggers.settle import Settled
+from viewlet.triggers.strategy import STRATEGIES, Strategy, strategy_of
 from viewlet.triggers.work import Ordered, has_path
 
 CHEAP_STEPS = 200.0
 """A program that takes no more steps per change than this is good enough not to look for a better one."""
-
-DEPTHS: Mapping[str, Depth] = {"higher_order": "component", "first_order": "table", "reevaluate": "rows"}
 
 
 @dataclass(slots=True)
@@ -70,10 +71,12 @@ class Compiler:
     _statements: dict[tuple[str, str, str], tuple[Statement, ...]] = field(default_factory=dict)
     _queries: dict[str, plan_nodes.Query] = field(default_factory=dict)
     _by_row: set[tuple[str, str]] = field(default_factory=set)
+    _caches: ViewCaches = field(init=False)
     _restricted: dict[Nested, bool] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.registry = MapRegistry(self.catalog)
+        self._caches = ViewCaches(self.registry, self)
 
     def extend(self, catalog: Catalog) -> None:
         """Take note of tables that exist by now."""
@@ -91,18 +94,28 @@ class Compiler:
         """
         if strategy == "auto":
             return self._add_cheapest(name, query)
-        if strategy not in DEPTHS:
-            raise CompileError(f"unknown strategy {strategy!r}; choose one of {', '.join(DEPTHS)}")
+        way = strategy_of(strategy)
         self._queries[name] = query
-        self.views[name] = self._view(name, query, strategy)
+        self.views[name] = self._view(name, query, way)
         added: list[MapDefinition] = []
         while pending := self.registry.take_pending():
             for definition in pending:
                 added.append(definition)
                 for table in sorted(tables(definition.definition)):
                     if self.catalog[table].kind is not TableKind.STATIC:
-                        self._maintain(definition, table, strategy)
+                        self._maintain(definition, table, way)
+        if way.caches:
+            self._read_caches({definition.name for definition in added})
         return added
+
+    def _read_caches(self, targets: Collection[str]) -> None:
+        """Increments read caches too: only now is it known which there are."""
+        for (target, table, granularity), statements in self._statements.items():
+            if target in targets:
+                self._statements[target, table, granularity] = tuple(
+                    replace(s, query=self._caches.increment(s.query)) if s.op == "+=" else s
+                    for s in statements
+                )
 
     def _add_cheapest(self, name: str, query: plan_nodes.Query) -> list[MapDefinition]:
         added = self.add(name, query, "higher_order")
@@ -125,6 +138,7 @@ class Compiler:
         needed = needed_maps(self.views.values(), by_target)
         gone = [m for m in self.registry.maps if m not in needed]
         self.registry.forget(gone)
+        self._caches.forget(gone)
         self._statements = {at: s for at, s in self._statements.items() if at[0] in needed}
         return gone
 
@@ -169,7 +183,7 @@ class Compiler:
 
     # Views
 
-    def _view(self, name: str, query: plan_nodes.Query, strategy: str) -> View:
+    def _view(self, name: str, query: plan_nodes.Query, strategy: Strategy) -> View:
         plan = query.plan.input if isinstance(query.plan, plan_nodes.Top) else query.plan
         translation = PlanToCalculus(plan)
         self.names = translation.names
@@ -187,10 +201,10 @@ class Compiler:
             terms.append(OutputTerm(Term((reference,)), columns))
         return View(name, tuple((var.name, var.type) for var in columns), tuple(terms))
 
-    def _crosses(self, alternative: Alternative, columns: tuple[Var, ...], strategy: str) -> bool:
+    def _crosses(self, alternative: Alternative, columns: tuple[Var, ...], strategy: Strategy) -> bool:
         """Are rows that could be read off better kept, as they come and go by crossing a moving total?"""
         totals = any(isinstance(f, Lift) and not f.keys for f in alternative.factors)
-        if not totals or strategy != "higher_order" or not has_path("range", self.searches):
+        if not (totals and strategy.crossing) or not has_path("range", self.searches):
             return False
         stored = self._stored(alternative, columns)
         changing = [t for t in sorted(tables(stored)) if self.catalog[t].kind is not TableKind.STATIC]
@@ -233,10 +247,10 @@ class Compiler:
 
     # Maps
 
-    def _maintain(self, target: MapDefinition, table: str, strategy: str) -> None:
+    def _maintain(self, target: MapDefinition, table: str, strategy: Strategy) -> None:
         """Statements for one row, and for a batch unless only single rows restrict what changes."""
         one, many = TupleEvent(self.catalog[table]), BatchEvent(self.catalog[table])
-        reevaluated = strategy == "reevaluate" and not _is_rows(target)
+        reevaluated = strategy.reevaluates and not _is_rows(target)
         if reevaluated or self._must_recompute(target, one, strategy):
             statements = [self._recompute(target, table, strategy)]
             self._statements[target.name, table, "tuple"] = tuple(statements)
@@ -248,28 +262,30 @@ class Compiler:
         else:
             self._statements[target.name, table, "batch"] = self._increment(target, many, strategy)
 
-    def _must_recompute(self, target: MapDefinition, event: Event, strategy: str) -> bool:
+    def _must_recompute(self, target: MapDefinition, event: Event, strategy: Strategy) -> bool:
         unrestricted = any(
             affected is not None and affected.domain is None
             for term in target.definition
             for factor in term.factors
             if (affected := affected_by(factor, event, self.names)) is not None
         )
-        if not unrestricted or strategy != "higher_order":
+        if not unrestricted or not strategy.crossing:
             return unrestricted
         return not crosses(target.definition, target.keys, event, self.names)
 
-    def _recompute(self, target: MapDefinition, table: str, strategy: str) -> Statement:
-        materializer = self._materializer(table, DEPTHS[strategy])
+    def _recompute(self, target: MapDefinition, table: str, strategy: Strategy) -> Statement:
+        materializer = self._materializer(table, strategy.depth)
         query = materializer.query(target.definition, target.keys, frozenset())
         query = isolate_sums(query, target.keys, self.names, self.registry)
+        if strategy.caches:
+            query = self._caches.recomputation(query, table)
         settled = Settled(query, self.registry.columns)
         keys = tuple(settled.variable(key) for key in target.keys)
         return Statement(target.name, keys, ":=", settled.query(query))
 
-    def _increment(self, target: MapDefinition, event: Event, strategy: str) -> tuple[Statement, ...]:
+    def _increment(self, target: MapDefinition, event: Event, strategy: Strategy) -> tuple[Statement, ...]:
         """One statement per distinct form of the target's keys."""
-        materializer = self._materializer(event.table.name, DEPTHS[strategy])
+        materializer = self._materializer(event.table.name, strategy.depth)
         by_keys: dict[tuple[Argument, ...], list[Term]] = {}
         for term in crossing_delta(target.definition, event, self.names):
             done = simplify_term(term, frozenset(), self.names, keys=target.keys)
@@ -282,6 +298,7 @@ class Compiler:
             needed = [key for key in keys if isinstance(key, Var)]
             query = materializer.query(tuple(terms), needed, frozenset())
             query = isolate_sums(query, needed, self.names, self.registry)
+            query = only_flips(query, self.searches)
             if query:
                 settled = Settled(query, self.registry.columns, event.parameters)
                 own = tuple(settled.variable(k) if isinstance(k, Var) else k for k in keys)
@@ -314,17 +331,21 @@ def alternatives(
     """What each strategy would cost for a query, the cheapest first; ties go to the earlier strategy."""
     known = statistics or Statistics()
     found = [
-        estimate(compile_views({name: query}, catalog, strategy), strategy, known, searches)
-        for strategy in DEPTHS
+        estimate(compile_views({name: query}, catalog, strategy, known, searches), strategy, known, searches)
+        for strategy in STRATEGIES
     ]
     return sorted(found, key=lambda item: item.average)
 
 
 def compile_views(
-    views: Mapping[str, plan_nodes.Query], catalog: Catalog, strategy: str = "higher_order"
+    views: Mapping[str, plan_nodes.Query],
+    catalog: Catalog,
+    strategy: str = "higher_order",
+    statistics: Statistics | None = None,
+    searches: Ordered = False,
 ) -> Program:
     """The maintenance program for some queries; ``auto`` takes the strategy with the least estimated cost."""
-    compiler = Compiler(catalog)
+    compiler = Compiler(catalog, searches, statistics=statistics or Statistics())
     for name, query in views.items():
         compiler.add(name, query, strategy)
     return compiler.program()

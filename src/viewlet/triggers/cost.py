@@ -16,7 +16,7 @@ by default in proportion to the tables' rows. Estimates rank strategies; they pr
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import log2, prod
 
@@ -37,6 +37,7 @@ from viewlet.calculus.nodes import (
 from viewlet.calculus.ranges import as_range
 from viewlet.calculus.schedule import schedule
 from viewlet.core.scalar import Const, Var
+from viewlet.sql.catalog import Table
 from viewlet.triggers.program import MapDefinition, Program
 from viewlet.triggers.work import Ordered, end_of, given_keys, has_path, search_of
 
@@ -75,43 +76,61 @@ def _round(value: float) -> str:
 
 def estimate(program: Program, strategy: str, statistics: Statistics, searches: Ordered = False) -> Estimate:
     """What a program costs on an engine with the given ordered access paths."""
-    model = _Model(program, statistics, searches)
+    model = CostModel(program.tables, program.maps, statistics, searches)
     steps = {
         table: sum(model.steps(statement.query) for statement in trigger.statements)
         for table, trigger in program.triggers.items()
     }
-    rates = {table: statistics.rates.get(table, float(model.rows(table))) for table in steps}
+    rates = {table: model.rate(table) for table in steps}
     total = sum(rates.values()) or 1.0
     average = sum(steps[table] * rates[table] / total for table in steps)
     return Estimate(strategy, steps, average, sum(model.entries(name) for name in program.maps))
 
 
-class _Model:
-    def __init__(self, program: Program, statistics: Statistics, searches: Ordered) -> None:
-        self.program = program
+class CostModel:
+    """Estimates over some tables and maps, on an engine with the given ordered access paths."""
+
+    def __init__(
+        self,
+        tables: Mapping[str, Table],
+        maps: Mapping[str, MapDefinition],
+        statistics: Statistics,
+        searches: Ordered,
+    ) -> None:
+        self.tables = tables
+        self.maps = maps
         self.statistics = statistics
         self.searches = searches
         self._entries: dict[str, float] = {}
 
     def rows(self, table: str) -> int:
+        """The rows of a table, as known or by default."""
         return max(1, self.statistics.rows.get(table, DEFAULT_ROWS))
 
+    def rate(self, table: str) -> float:
+        """How often a table changes, in proportion to the others."""
+        return self.statistics.rates.get(table, float(self.rows(table)))
+
     def distinct(self, table: str, column: str) -> float:
+        """The distinct values of a column, as known or by default."""
         known = self.statistics.distinct.get((table, column))
         if known is not None:
             return max(1.0, known)
-        key = self.program.tables[table].key if table in self.program.tables else ()
+        key = self.tables[table].key if table in self.tables else ()
         rows = self.rows(table)
         return float(rows) if key == (column,) else max(1.0, rows * DEFAULT_SHARE)
 
     def entries(self, name: str) -> float:
         """The estimated number of entries of a map."""
         if name not in self._entries:
-            definition = self.program.maps[name]
-            size = sum(self._join_size(term) for term in definition.definition)
-            domain = prod(self._key_distinct(definition, key) for key in definition.keys)
-            self._entries[name] = max(1.0, min(size, domain))
+            definition = self.maps[name]
+            self._entries[name] = self.groups(definition.definition, definition.keys)
         return self._entries[name]
+
+    def groups(self, query: Query, keys: Sequence[Var]) -> float:
+        """The estimated number of different keys of a query over tables."""
+        size = sum(self._join_size(term) for term in query)
+        return max(1.0, min(size, prod(self._key_distinct(query, key) for key in keys)))
 
     def _join_size(self, term: Term) -> float:
         size, seen = 1.0, dict[str, float]()
@@ -128,20 +147,24 @@ class _Model:
                     seen[argument.name] = distinct
         return size
 
-    def _key_distinct(self, definition: MapDefinition, key: Var) -> float:
+    def _key_distinct(self, query: Query, key: Var) -> float:
         found = [
             self.distinct(atom.table, column)
-            for term in definition.definition
+            for term in query
             for atom in term.factors
             if isinstance(atom, Rel)
             for column, argument in atom.binds
-            if argument == key
+            if isinstance(argument, Var) and argument.name == key.name
         ]
         return min(found, default=float(DEFAULT_ROWS) * DEFAULT_SHARE)
 
     def steps(self, query: Query) -> float:
         """The steps of a statement: one for each write, and what its reads take."""
-        return sum(1.0 + self._term_steps(term, frozenset(), 1.0) for term in query)
+        return sum(1.0 + self.term_steps(term) for term in query)
+
+    def term_steps(self, term: Term, given: frozenset[str] = frozenset()) -> float:
+        """The steps of one term's reads, with some variables given."""
+        return self._term_steps(term, given, 1.0)
 
     def _term_steps(self, term: Term, given: frozenset[str], around: float) -> float:
         known, steps = set(given), 0.0
@@ -181,11 +204,11 @@ class _Model:
         return around + self._term_steps(asked, given | {search.key.name}, around)
 
     def _matches(self, reference: MapRef, known: set[str]) -> float:
-        definition = self.program.maps[reference.name]
+        definition = self.maps[reference.name]
         found = self.entries(reference.name)
         for key, argument in zip(definition.keys, arguments(reference), strict=True):
             if isinstance(argument, Const):
-                found *= max(1 / self._key_distinct(definition, key), CONSTANT_SHARE)
+                found *= max(1 / self._key_distinct(definition.definition, key), CONSTANT_SHARE)
             elif is_parameter(argument) or argument.name in known:
-                found /= self._key_distinct(definition, key)
+                found /= self._key_distinct(definition.definition, key)
         return max(1.0, found)

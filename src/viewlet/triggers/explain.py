@@ -9,6 +9,8 @@ from viewlet.calculus.events import TupleEvent
 from viewlet.calculus.nodes import Exists, Extremum, Nested, tables
 from viewlet.calculus.text import show_factor
 from viewlet.core.names import Names
+from viewlet.triggers.caches import cached_domain
+from viewlet.triggers.order import reads
 from viewlet.triggers.program import Program, Statement
 from viewlet.triggers.reach import part_of
 from viewlet.triggers.records import Record, lay_out
@@ -60,8 +62,11 @@ def _total(statements: tuple[Statement, ...], searches: Ordered) -> str:
 def _show_record(record: Record, program: Program) -> str:
     keys = ", ".join(name for name, _, _ in record.keys)
     fields = ", ".join(f"{field.name} {field.type}" for field in record.fields)
-    sources = ", ".join(sorted(tables(program.maps[record.fields[0].map].definition)))
-    return f"{record.name}[{keys}] {{{fields}}} over {sources}"
+    definition = program.maps[record.fields[0].map]
+    sources = ", ".join(sorted(tables(definition.definition)))
+    domain = cached_domain(definition)
+    cache = f", a view cache for {show_factor(domain)}" if domain else ""
+    return f"{record.name}[{keys}] {{{fields}}} over {sources}{cache}"
 
 
 def _scanning(statements: tuple[Statement, ...], searches: Ordered) -> list[Statement]:
@@ -76,14 +81,17 @@ def obstacles(program: Program, view: str, searches: Ordered) -> tuple[str, ...]
     part = part_of(program, view)
     return tuple(
         f"{table}: {statement.target} is recomputed in {order_of(statement.query, searches)}, because "
-        f"{_cause(part, statement, table)}{_remedy(statement, searches)}"
+        f"{_cause(part, statement, table)}{_remedy(part, statement, searches)}"
         for table, trigger in part.triggers.items()
         for statement in _scanning(trigger.recomputations, searches)
     )
 
 
-def _remedy(statement: Statement, searches: Ordered) -> str:
+def _remedy(program: Program, statement: Statement, searches: Ordered) -> str:
     """The access path that would remove the loop: one that another engine has, or one that there is not."""
+    caches = [name for name in sorted(reads(statement.query)) if cached_domain(program.maps[name])]
+    if caches:
+        return f"; {' and '.join(caches)} hold it for the values asked for, and these are gone through"
     missing = [p for p in ordered_paths(statement.query) if p not in ordered_paths(statement.query, searches)]
     if missing and order_of(statement.query) != order_of(statement.query, searches):
         order = order_of(statement.query)

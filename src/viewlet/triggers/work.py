@@ -70,9 +70,9 @@ class Access:
                 return self.path
 
 
-def accesses(query: Query, searches: Ordered) -> list[Access]:
+def accesses(query: Query, searches: Ordered, given: frozenset[str] = frozenset()) -> list[Access]:
     """Every read of a map that a query does, in order; ``searches`` if there are ordered indexes."""
-    return [access for term in query for access in _term_accesses(term, frozenset(), (), searches)]
+    return [access for term in query for access in _term_accesses(term, given, (), searches)]
 
 
 def _term_accesses(
@@ -187,9 +187,9 @@ def ordered_paths(query: Query, searches: Ordered = True) -> list[str]:
     return list(dict.fromkeys(f"{access.title} along {access.map}" for access in found))
 
 
-def scans(query: Query, searches: Ordered = True) -> bool:
+def scans(query: Query, searches: Ordered = True, given: frozenset[str] = frozenset()) -> bool:
     """Is there a loop over all entries of a map, or over all groups, and not only over those that match?"""
-    loops = (loop for access in accesses(query, searches) for loop in _loops(access))
+    loops = (loop for access in accesses(query, searches, given) for loop in _loops(access))
     return any(not loop.startswith(("log ", "rows of ")) and not loop.endswith(MATCHING) for loop in loops)
 
 

@@ -41,6 +41,7 @@ def every_field(at: CRecord, names: str) -> Amounts:
 
 def change_entry(out: Writer, at: CRecord, entry: str, amounts: Amounts, *, whole: bool) -> None:
     """Add to the fields of an entry, see to what depends on them, and let go of it if it is empty."""
+    tell_before(out, at, entry)
     for member, amount in amounts:
         out.line(added(f"{entry}->{member}", amount))
     watch(out, at, entry, [member for member, _ in amounts])
@@ -51,6 +52,12 @@ def change_entry(out: Writer, at: CRecord, entry: str, amounts: Amounts, *, whol
         out.line(f"if ({' && '.join(exact)}) {{ {rest} }}")
     note_change(out, at, entry, {member: amount.text for member, amount in amounts})
     out.line(f"{at.name}_leave(a, {at.map}, {entry});")
+
+
+def tell_before(out: Writer, at: CRecord, entry: str) -> None:
+    """An entry is about to change: let followed views note how it was."""
+    if at.fed:
+        out.line(f"if (VL_UNLIKELY(x->feeding)) {at.name}_before(x, {entry});")
 
 
 def added(into: str, amount: CValue) -> str:

@@ -5,7 +5,7 @@ No name and no text of a user enters the source: things are numbered, and string
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -18,6 +18,7 @@ from viewlet.backends.native.additions import (
     write_watch,
 )
 from viewlet.backends.native.columns import used_columns
+from viewlet.backends.native.feeds import Feed, fed_records, feeds_of, write_feeds
 from viewlet.backends.native.forms import Form, Writer, cell_kind, field_form, stored_form
 from viewlet.backends.native.operations import Operations
 from viewlet.backends.native.rows import WEIGHTS, write_rows
@@ -42,7 +43,8 @@ MANY_LOOKUPS = 80
 class Source:
     """C text, the order of what it numbers, and the functions that its host must know.
 
-    ``compact`` says that there is much of it, so that time to compile counts more than time to run.
+    ``compact`` says that there is much of it, so that time to compile counts more than time to run. ``fed``
+    names the views that tell what changes in them.
     """
 
     text: str
@@ -51,6 +53,7 @@ class Source:
     views: tuple[str, ...]
     functions: tuple[HostFunction, ...]
     compact: bool
+    fed: frozenset[str]
 
 
 def emit(program: LoopProgram) -> Source:
@@ -58,9 +61,11 @@ def emit(program: LoopProgram) -> Source:
     lookups = _lookups(program)
     searched = any(record.orders for record in program.records.values())
     compact = lookups > (MANY_LOOKUPS if searched else INLINE_LOOKUPS)
-    records = name_records(program.records, apart=compact)
+    feeds = feeds_of(program)
+    records = name_records(program.records, apart=compact, fed=fed_records(feeds.values()))
     registry = Registry()
     code = Writer()
+    write_feeds(code, feeds.values(), records, registry)
     for at in records.values():
         write_watch(code, at)
         if at.apart:
@@ -69,7 +74,7 @@ def emit(program: LoopProgram) -> Source:
     for i, table in enumerate(program.tables.values()):
         _write_table(code, i, table, records, registry, lookups)
     for i, view in enumerate(program.views.values()):
-        _write_view(code, i, view, records, registry)
+        _write_view(code, i, view, feeds.get(view.name), records, registry)
     for at in records.values():
         _write_access(code, at)
     head = Writer()
@@ -85,10 +90,16 @@ def emit(program: LoopProgram) -> Source:
     head.lines += [text.replace("PROCEDURE", name, 1) for text, name in registry.procedures.items()]
     tail = Writer()
     _write_init(tail, records.values(), registry)
-    _write_description(tail, program, records)
+    _write_description(tail, program, feeds, records)
     text = "\n".join([*head.lines, *code.lines, *tail.lines, ""])
     return Source(
-        text, tuple(records), tuple(program.tables), tuple(program.views), tuple(registry.functions), compact
+        text,
+        tuple(records),
+        tuple(program.tables),
+        tuple(program.views),
+        tuple(registry.functions),
+        compact,
+        frozenset(feeds),
     )
 
 
@@ -249,12 +260,23 @@ def _rows_function(out: Writer, name: str, *, cold: bool = False) -> Iterator[No
 
 
 def _write_view(
-    out: Writer, number: int, view: ViewLoops, records: dict[str, CRecord], registry: Registry
+    out: Writer,
+    number: int,
+    view: ViewLoops,
+    feed: Feed | None,
+    records: dict[str, CRecord],
+    registry: Registry,
 ) -> None:
     with out.block(f"VL_COLD void v{number}_rows(vl_instance *x, void *sink, vl_emit emit)"):
         _prologue(out)
         out.line("(void)sink, (void)emit;")
-        Operations(out, records, registry, {}).block(view.body)
+        if feed is None:
+            Operations(out, records, registry, {}).block(view.body)
+            return
+        at = records[feed.loop.record]
+        following = f"{at.name}_next(a, {at.map}, e)"
+        entries = f"{at.name}_record *e = {at.name}_next(a, {at.map}, NULL); e; e = {following}"
+        out.line(f"for ({entries}) v{number}_at(x, e, sink, emit);")
 
 
 def _write_access(out: Writer, at: CRecord) -> None:
@@ -303,7 +325,9 @@ def _kinds(out: Writer, name: str, kinds: Iterable[str]) -> None:
     out.line(f"static const uint8_t {name}[] = {{{', '.join([*kinds, '0'])}}};")
 
 
-def _write_description(out: Writer, program: LoopProgram, records: dict[str, CRecord]) -> None:
+def _write_description(
+    out: Writer, program: LoopProgram, feeds: Collection[str], records: dict[str, CRecord]
+) -> None:
     for i, table in enumerate(program.tables.values()):
         used = {*used_columns(table, table.on_tuple), *used_columns(table, table.on_change)}
         _kinds(out, f"t{i}_kinds", (cell_kind(column.type) for column in table.table.columns))
@@ -318,7 +342,10 @@ def _write_description(out: Writer, program: LoopProgram, records: dict[str, CRe
         for i, t in enumerate(program.tables.values())
     ]
     entries = [_description(at) for at in records.values()]
-    views = [f"{{{len(v.columns)}, v{i}_kinds, v{i}_rows}}" for i, v in enumerate(program.views.values())]
+    views = [
+        f"{{{len(v.columns)}, v{i}_kinds, v{i}_rows, {f'v{i}_after' if v.name in feeds else 'NULL'}}}"
+        for i, v in enumerate(program.views.values())
+    ]
     for kind, name, rows in (
         ("table", "tables", tables),
         ("record", "records", entries),

@@ -283,6 +283,26 @@ class NativeEngine:
         names = tuple(column for column, _ in running.program.views[name].columns)
         return cut(self._queries[name], names, consolidate(pairs))
 
+    def tells(self, name: str) -> bool:
+        """Can the program tell what changes in a view? Not of one that is cut to a number of rows."""
+        plan = self._queries[name].plan
+        whole = not isinstance(plan, Top) or (plan.limit is None and not plan.offset)
+        return whole and name in self._run().source.fed
+
+    def follow(self, names: Iterable[str]) -> None:
+        """Note from now on what changes in some views that can tell, and in no others."""
+        running = self._run()
+        running.opened.follow([running.source.views.index(name) for name in names])
+
+    def changes(self, name: str) -> Bag:
+        """What has changed in a view since it is followed: found from the entries that were touched."""
+        running = self._run()
+        pairs, errors = running.opened.changes(running.source.views.index(name))
+        if errors:
+            raise program_error(errors, f"view {name!r}")
+        names = tuple(column for column, _ in running.program.views[name].columns)
+        return cut(self._queries[name], names, consolidate(pairs))
+
     def output_arrow(self, name: str) -> tuple[list[pa.Array], NDArray[np.int64]] | None:
         """The columns of a view's rows with their weights, rows in any order, some of them to be added up.
 

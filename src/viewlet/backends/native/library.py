@@ -67,6 +67,12 @@ class OpenProgram(Protocol):
     def columns(self, view: int) -> tuple[list[bytes], int]:
         """The rows of a view as columns, three runs of bytes for each, then weights; and error bits."""
 
+    def follow(self, views: list[int]) -> None:
+        """Note what changes in these views from now on, and forget what was noted."""
+
+    def changes(self, view: int) -> tuple[list[tuple[tuple[Any, ...], int]], int]:
+        """The rows that came and went in a view since it is followed, with weights, and error bits."""
+
     def suspect(self) -> bool:
         """Has a sum grown beyond its guard since this was asked last?"""
 

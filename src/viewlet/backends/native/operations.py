@@ -7,7 +7,15 @@ from dataclasses import dataclass, replace
 from functools import reduce
 from typing import assert_never
 
-from viewlet.backends.native.additions import Amounts, added, change_entry, every_field, is_set, watch
+from viewlet.backends.native.additions import (
+    Amounts,
+    added,
+    change_entry,
+    every_field,
+    is_set,
+    tell_before,
+    watch,
+)
 from viewlet.backends.native.columns import load, needed_here
 from viewlet.backends.native.forms import (
     CValue,
@@ -233,7 +241,7 @@ class Operations:
                 f"{entry} = {at.name}_next(a, {at.map}, ({record} *){entry}))"
             )
             with self.out.block(head):
-                self._entry(at, op, entry)
+                self.entry(at, op, entry)
             return
         positions = tuple(i for i, _ in op.bound)
         if positions == at.record.home:
@@ -247,7 +255,7 @@ class Operations:
             find = find if absent is None else f"{absent} ? (vl_slice){{0}} : {find}"
             with self.out.block(f"for (vl_slice {rows} = {find}; {rows}.n-- > 0;)"):
                 self.out.line(f"const {record} *{entry} = {at.name}_at(a, {at.map}, {rows}.ids[{rows}.n]);")
-                self._entry(at, op, entry)
+                self.entry(at, op, entry)
 
     def _walk(self, at: CRecord, op: Loop, entry: str) -> None:
         """A loop along the places of one home."""
@@ -258,9 +266,9 @@ class Operations:
                 self.out.line(f"{at.name}_place {place} = {at.name}_home(a, {at.map}, &{key});")
                 step = f"{at.name}_along(a, {at.map}, &{place}, &{key})"
                 with self.out.block(f"for (const {at.name}_record *{entry}; ({entry} = {step}) != NULL;)"):
-                    self._entry(at, op, entry)
+                    self.entry(at, op, entry)
 
-    def _entry(self, at: CRecord, op: Loop, entry: str) -> None:
+    def entry(self, at: CRecord, op: Loop, entry: str) -> None:
         """The variables of one entry, then the body."""
         inner = Operations(self.out, self.records, self.registry, self.names, self.weight, self.target)
         inner.scalars.known |= self.scalars.known
@@ -446,6 +454,7 @@ class Operations:
         with self.out.block(f"{head}t = {new.name}_next(a, {new.map}, t))"):
             self.out.line(f"const {at.name}_key key = {{{keys.format('t')}}};")
             self.out.line(f"{at.name}_record *e = {at.name}_touch(a, {at.map}, &key);")
+            tell_before(self.out, at, "e")
             see(self.out, at, "e")
             for own, other in pairs:
                 self.out.line(f"e->{own} = t->{other};")
@@ -457,6 +466,7 @@ class Operations:
             self.out.line("const uint32_t id = e->id;")
             self.out.line(f"const {new.name}_key key = {{{keys.format('e')}}};")
             with self.out.block(f"if (!{new.name}_look(a, {new.map}, &key))"):
+                tell_before(self.out, at, "e")
                 see(self.out, at, "e")
                 for own, _ in pairs:
                     form = at.form(next(n for n in op.fields if at.field(n) == own))

@@ -6,7 +6,7 @@ where they are small and have no further index, else in a pool with stable ids.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 from typing import TypeAlias
@@ -28,6 +28,8 @@ class CRecord:
     name: str
     record: Record
     apart: bool = False
+    fed: bool = False
+    """Must followed views hear of an entry before it changes? See ``feeds.py``."""
 
     @property
     def map(self) -> str:
@@ -62,10 +64,12 @@ class CRecord:
         return f"{self.name}s{self.record.slices.index(positions)}"
 
 
-def name_records(records: Mapping[str, Record], *, apart: bool = False) -> dict[str, CRecord]:
+def name_records(
+    records: Mapping[str, Record], *, apart: bool = False, fed: Collection[str] = ()
+) -> dict[str, CRecord]:
     """C names for records; ``apart`` gives those with keys a function that adds to an entry."""
     return {
-        name: CRecord(f"r{i}", record, apart and bool(record.keys))
+        name: CRecord(f"r{i}", record, apart and bool(record.keys), name in fed)
         for i, (name, record) in enumerate(records.items())
     }
 
@@ -85,7 +89,7 @@ def write_record(out: Writer, at: CRecord, *, inline: bool = False) -> None:
     _struct(out, f"{name}_record", [(f"{name}_key", "key", 0), *rest])
     _hash_and_equal(out, name, at, columns, at.record.home)
     out.line(f"#define VL_MAP {name}")
-    out.line(f"#define VL_MAP_EMPTY(r) ({_empty(at)})")
+    out.line(f"#define VL_MAP_EMPTY(r) ({empty(at)})")
     if at.record.slices:
         out.line("#define VL_MAP_INDEXED")
     if at.record.home:
@@ -118,9 +122,9 @@ def _write_calls(out: Writer, at: CRecord, inline: bool) -> None:
     touch = f"{kind} {name}_record *{name}_touch(vl_arena *a, {store} *m, const {name}_key *k)"
     out.line(f"{touch} {{ return {name}_upsert(a, m, k); }}")
     drop = f"VL_COLD void {name}_drop(vl_arena *a, {store} *m, {name}_record *r)"
-    out.line(f"{drop} {{ if ({_empty(at)}) {name}_remove(a, m, r); }}")
+    out.line(f"{drop} {{ if ({empty(at)}) {name}_remove(a, m, r); }}")
     leave = f"VL_INLINE void {name}_leave(vl_arena *a, {store} *m, {name}_record *r)"
-    out.line(f"{leave} {{ if (VL_UNLIKELY({_empty(at).split(' && ')[0]})) {name}_drop(a, m, r); }}")
+    out.line(f"{leave} {{ if (VL_UNLIKELY({empty(at).split(' && ')[0]})) {name}_drop(a, m, r); }}")
 
 
 def _write_key(out: Writer, name: str, at: CRecord, positions: Sequence[int]) -> None:
@@ -229,7 +233,7 @@ def _hash_and_equal(
             out.line(f"{head} {{ return {' && '.join(tests)}; }}")
 
 
-def _empty(at: CRecord) -> str:
+def empty(at: CRecord) -> str:
     """When an entry is gone; see :class:`viewlet.loops.nodes.Record`."""
     tests = []
     for i, field in enumerate(at.record.fields):

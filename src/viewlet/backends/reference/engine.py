@@ -98,9 +98,11 @@ class ReferenceEngine:
             else:
                 self._apply_batch(table, changes, journal)
             after = {name: self._outputs[name]() for name in watched}
-        except BaseException:
+        except BaseException as reason:
             for target, key, change in reversed(journal):
                 target.add(key, -change)
+            if isinstance(reason, ValueRangeError):
+                raise ValueRangeError(f"table {table!r}: {reason}") from None
             raise
         for target, key, _ in journal:
             self._touched.setdefault(id(target), set()).add(key)

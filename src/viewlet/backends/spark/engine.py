@@ -19,6 +19,7 @@ from viewlet.backends.spark.distribute import distribute
 from viewlet.backends.spark.exchange import Entries
 from viewlet.backends.spark.native import SiteCode, site_code
 from viewlet.backends.spark.nodes import DistProgram, Local
+from viewlet.backends.spark.partition import PartitionCode
 from viewlet.backends.spark.site import Changes
 from viewlet.backends.spark.text import show_distributed
 from viewlet.calculus.evaluate import Key, Number, Tables, evaluate_query
@@ -30,6 +31,7 @@ from viewlet.triggers.cost import Statistics
 from viewlet.triggers.program import Program
 from viewlet.triggers.reach import part_of
 from viewlet.triggers.work import Ordered
+from viewlet.workers import Workers
 
 
 class SparkEngine:
@@ -219,7 +221,7 @@ class SparkEngine:
 def on_spark(spark: Any, partitions: int | None = None) -> Callable[[SiteCode], Cluster]:
     """Makes partitions on a Spark session, by default as many as it runs tasks at once."""
     count = partitions or spark.sparkContext.defaultParallelism
-    return lambda code: SparkCluster(spark, code, count)
+    return lambda code: SparkCluster(Workers(spark, PartitionCode(code), count))
 
 
 def _batches(changes: Sequence[Change], granularity: Granularity, in_columns: bool) -> list[Changes]:

@@ -7,6 +7,7 @@
  *   Program.row_gate(..), Program.value_gate(..)          the same for users of a database (gate.h)
  *   Program.rows(view), Program.entries(record)           lists of tuples
  *   Program.columns(view)                                 the rows as columns, for Arrow (shown.h)
+ *   Program.follow(views), Program.changes(view)          what changes in views from now on (changes.h)
  *   Program.value(view)                                   of a view with one row and one column
  *   Program.suspect(), Program.check(view)                may a view have become unreadable, and has it?
  *   Program.counts(record, schema, array)                 how often the rows of a batch are in a record
@@ -183,7 +184,7 @@ typedef struct {
 
 static void sweep_strings(Program *self) {
     vl_instance *x = &self->instance;
-    if (x->strings->index.count <= 2 * x->swept_at + 4096) return;
+    if (x->strings->index.count <= 2 * x->swept_at + 4096 || x->feeding) return;
     vl_strings_mark(x->strings);
     for (uint32_t i = 0; i < self->program->records; i++) vl_record_keep_strings(x, &self->program->record[i]);
     vl_strings_sweep(&x->arena, x->strings);
@@ -710,12 +711,21 @@ static PyObject *Program_bytes(Program *self, PyObject *unused) {
     return PyLong_FromUnsignedLongLong(vl_head(&self->instance.arena)->live);
 }
 
+static void forget_feeds(Program *self) {
+    vl_instance *x = &self->instance;
+    for (uint32_t i = 0; x->feeds && i < self->program->views; i++) vl_feed_free(&x->feeds[i]);
+    free(x->feeds);
+    x->feeds = NULL;
+    x->feeding = 0;
+}
+
 static PyObject *Program_close(Program *self, PyObject *unused) {
     (void)unused;
     if (self->busy) return PyErr_Format(PyExc_RuntimeError, "the program is running in another thread");
     if (self->open) vl_arena_close(&self->instance.arena);
     free(self->instance.later.bytes);
     self->instance.later.bytes = NULL;
+    forget_feeds(self);
     self->open = false;
     Py_RETURN_NONE;
 }
@@ -723,6 +733,7 @@ static PyObject *Program_close(Program *self, PyObject *unused) {
 static void Program_dealloc(Program *self) {
     if (self->open) vl_arena_close(&self->instance.arena);
     free(self->instance.later.bytes);
+    forget_feeds(self);
     if (self->library) dlclose(self->library);
     Py_XDECREF(self->functions);
     Py_TYPE(self)->tp_free((PyObject *)self);
@@ -811,6 +822,7 @@ static PyObject *Program_lane(Program *self, PyObject *args) {
 
 #include "gate.h"
 #include "shown.h"
+#include "changes.h"
 
 static PyMethodDef Program_methods[] = {
     {"apply", (PyCFunction)Program_apply, METH_VARARGS, "apply(table, rows, weights, batch)"},
@@ -820,6 +832,8 @@ static PyMethodDef Program_methods[] = {
     {"value_gate", (PyCFunction)Program_value_gate, METH_VARARGS, "value_gate(view, clock, otherwise)"},
     {"columns", (PyCFunction)Program_columns, METH_O, "columns(view) -> ([bytes], errors)"},
     {"rows", (PyCFunction)Program_rows, METH_VARARGS, "rows(view) -> ([(row, weight)], errors)"},
+    {"follow", (PyCFunction)Program_follow, METH_O, "follow([view]): note what changes in these views from now on"},
+    {"changes", (PyCFunction)Program_changes, METH_O, "changes(view) -> ([(row, weight)], errors) since it is followed"},
     {"check", (PyCFunction)Program_check, METH_O, "check(view) -> errors of reading it"},
     {"suspect", (PyCFunction)Program_suspect, METH_NOARGS, "has a sum grown large since this was asked last?"},
     {"value", (PyCFunction)Program_value, METH_O, "value(view) of one row and one column; else LookupError"},

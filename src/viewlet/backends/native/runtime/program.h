@@ -20,7 +20,7 @@
 
 #include <stdlib.h>
 
-enum { VL_PROGRAM_ABI = 2, VL_SHORT_TEXTS = 256, VL_ROWS = 128 };
+enum { VL_PROGRAM_ABI = 3, VL_SHORT_TEXTS = 256, VL_ROWS = 128 };
 enum { VL_E_ROWS = 1 << 5, VL_E_DOUBLE = 1 << 6, VL_E_CALL = 1 << 7 }; /* several rows; not finite; host's error */
 
 typedef enum { VL_BOOLEAN, VL_INT32, VL_INT64, VL_DECIMAL, VL_DOUBLE, VL_TEXT } vl_kind;
@@ -45,6 +45,8 @@ typedef struct {
     bool large; /* 64-bit offsets */
     int64_t from;
 } vl_column;
+
+#include "feed.h"
 
 typedef struct vl_instance vl_instance;
 /* Rows [from, to) of some columns; weights may be NULL for all 1. Answers the row after which an error was
@@ -89,6 +91,7 @@ typedef struct {
     uint32_t columns;
     const uint8_t *kinds;
     void (*rows)(vl_instance *, void *sink, vl_emit);
+    void (*after)(vl_instance *); /* into its feed, the rows under all keys touched; NULL: it has no feed */
 } vl_view;
 
 typedef struct {
@@ -107,6 +110,8 @@ struct vl_instance {
     vl_strings *strings;
     uint64_t swept_at; /* strings left by the last sweep */
     uint64_t suspect;  /* not 0: a sum has grown beyond what every view can show */
+    uint64_t feeding;  /* a bit for every view that is followed */
+    vl_feed *feeds;    /* by view; the host's to make and to free */
     void *host;        /* the host's own */
     /* A scalar function that only the host knows; false (with VL_E_CALL) when it failed. */
     bool (*call)(vl_instance *, uint32_t function, const vl_cell *arguments, vl_cell *result);

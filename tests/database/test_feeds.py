@@ -1,0 +1,134 @@
+"""What subscribers are told adds up to the view, whichever way the engine finds it."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import viewlet
+from viewlet.backends.native.engine import NativeEngine
+from viewlet.errors import ViewletError
+
+pytestmark = pytest.mark.native
+
+TABLES = "CREATE TABLE r (a BIGINT, b BIGINT); CREATE TABLE s (a BIGINT, c DOUBLE, n VARCHAR)"
+TELLING = {
+    "grouped": "SELECT a, SUM(b) AS t, COUNT(*) AS n, AVG(b) AS m FROM r GROUP BY a",
+    "extremes": "SELECT a, MIN(b) AS low, MAX(b) AS high FROM r GROUP BY a",
+    "distinct_b": "SELECT a, COUNT(DISTINCT b) AS n FROM r GROUP BY a",
+    "named": "SELECT n, COUNT(*) AS k, SUM(c) AS t FROM s GROUP BY n",
+    "joined": "SELECT r.a, b, c, n FROM r LEFT JOIN s ON r.a = s.a",
+    "sorted": "SELECT a, b FROM r ORDER BY b",
+}
+COMPARING = {
+    "above": "SELECT a, SUM(b) AS t FROM r GROUP BY a HAVING SUM(b) > (SELECT AVG(b) FROM r)",
+    "cut": "SELECT a, SUM(b) AS t FROM r GROUP BY a ORDER BY t DESC, a LIMIT 2",
+    "above_a_view": "SELECT COUNT(*) AS n, SUM(t) AS t FROM grouped",
+}
+
+
+class Mirror:
+    """Adds up what a view's subscribers are told."""
+
+    def __init__(self, db: viewlet.Database, view: str) -> None:
+        self._db, self._view, self.news = db, view, 0
+        self._rows: Counter[tuple[Any, ...]] = Counter()
+        db.view(view).subscribe(self._take, snapshot=True, weights=True)
+
+    def _take(self, change: pa.Table) -> None:
+        self.news += 1
+        for row in change.to_pylist():
+            weight = row.pop("_weight")
+            assert weight
+            self._rows[tuple(row.values())] += weight
+
+    def check(self) -> None:
+        told = Counter({row: n for row, n in self._rows.items() if n})
+        assert told == Counter(self._db.view(self._view).rows()), self._view
+
+
+@pytest.fixture(scope="module")
+def db() -> viewlet.Database:
+    db = viewlet.connect(backend="native")
+    db.execute(TABLES)
+    for name, query in {**TELLING, **COMPARING}.items():
+        db.execute(f"CREATE MATERIALIZED VIEW {name} AS {query}")
+    return db
+
+
+def engine_of(db: viewlet.Database, view: str) -> NativeEngine:
+    engine = db._views[view].engine
+    assert isinstance(engine, NativeEngine)
+    return engine
+
+
+def test_which_views_tell(db: viewlet.Database) -> None:
+    assert [name for name in TELLING if not engine_of(db, name).tells(name)] == []
+    assert [name for name in COMPARING if engine_of(db, name).tells(name)] == []
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_changes_add_up_to_the_view(db: viewlet.Database, seed: int) -> None:
+    draw = random.Random(seed)
+    mirrors = [Mirror(db, name) for name in (*TELLING, *COMPARING)]
+    rows: dict[str, list[dict[str, Any]]] = {"r": [], "s": []}
+
+    def drawn(table: str) -> dict[str, Any]:
+        number = lambda n: None if draw.random() < 0.1 else draw.randrange(n)  # noqa: E731
+        if table == "r":
+            return {"a": number(4), "b": number(6)}
+        text = draw.choice([None, "x", "", "longer than a word", f"n{draw.randrange(9)}"])
+        return {"a": number(4), "c": draw.choice([None, 0.5, -2.0]), "n": text}
+
+    for _ in range(40):
+        batch: dict[str, list[dict[str, Any]]] = {}
+        for table, present in rows.items():
+            for _ in range(draw.randrange(5)):
+                goes = bool(present) and draw.random() < 0.45
+                row = present.pop(draw.randrange(len(present))) if goes else drawn(table)
+                if not goes:
+                    present.append(row)
+                batch.setdefault(table, []).append({**row, "_weight": -1 if goes else 1})
+        if batch:
+            db.apply(batch, trigger=draw.choice(["auto", "tuple", "batch"]))
+        for mirror in mirrors:
+            mirror.check()
+    db.apply({t: [{**row, "_weight": -1} for row in present] for t, present in rows.items() if present})
+    for mirror in mirrors:
+        mirror.check()
+
+
+def test_a_refused_batch_is_no_news(db: viewlet.Database) -> None:
+    mirrors = [Mirror(db, name) for name in TELLING]
+    db.insert("r", [(1, 2**62)])
+    before = [mirror.news for mirror in mirrors]
+    with pytest.raises(ViewletError, match="out of range"):
+        db.insert("r", [(7, 1), (1, 2**62), (1, 2**62)])
+    assert [mirror.news for mirror in mirrors] == before
+    db.insert("r", [(7, 1)])
+    db.delete("r", [(1, 2**62), (7, 1)])
+    for mirror in mirrors:
+        mirror.check()
+
+
+def test_strings_that_come_and_go_are_told_as_they_were() -> None:
+    """Ids of strings are reused when many are gone: not while changes are noted that name them."""
+    db = viewlet.connect(backend="native")
+    db.execute("CREATE STREAM s (n VARCHAR, k BIGINT); CREATE STREAM t (n VARCHAR)")
+    db.execute("CREATE MATERIALIZED VIEW v AS SELECT n, SUM(k) AS k FROM s GROUP BY n")
+    db.execute(
+        "CREATE MATERIALIZED VIEW w AS SELECT s.n, COUNT(*) AS k FROM s JOIN t ON s.n = t.n GROUP BY s.n"
+    )
+    mirrors = [Mirror(db, "v"), Mirror(db, "w")]
+    for batch in range(6):
+        names = pa.array([f"string number {batch * 3_000 + i}" for i in range(3_000)])
+        came = {"s": pa.table({"n": names, "k": pa.array([1] * 3_000)}), "t": pa.table({"n": names})}
+        db.apply(came)
+        gone = pa.array([-1] * 3_000)
+        db.apply({table: rows.append_column("_weight", gone) for table, rows in came.items()})
+        for mirror in mirrors:
+            mirror.check()
