@@ -27,7 +27,7 @@ from viewlet.backends.base import (
     ProgramEngine,
     Row,
     Strategy,
-    negated,
+    opposite,
 )
 from viewlet.backends.native.engine import NativeEngine
 from viewlet.changes import rows_of
@@ -367,7 +367,7 @@ class _Run:
         """Lead the engines back, the last step first."""
         self._stop_following()
         for engine, name, changes in reversed(self._done):
-            engine.apply(name, negated(changes), "batch", frozenset())
+            engine.apply(name, opposite(changes), "batch", frozenset())
 
     def _stop_following(self) -> None:
         for engine in self._telling:

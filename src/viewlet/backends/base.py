@@ -120,10 +120,11 @@ class ArrowChanges(Sequence[Change]):
         weights = None if self.weights is None else self.weights.copy()
         return ArrowChanges(copied, weights, self._read)
 
-    def negated(self) -> ArrowChanges:
-        """The opposite changes."""
-        ones = np.ones(len(self), np.int64)
-        return ArrowChanges(self.batch, -(ones if self.weights is None else self.weights), self._read)
+    def opposite(self) -> ArrowChanges:
+        """The opposite changes, in the opposite order."""
+        weights = np.ones(len(self), np.int64) if self.weights is None else self.weights
+        backwards = self.batch.take(pa.array(np.arange(len(self) - 1, -1, -1)))
+        return ArrowChanges(backwards, -weights[::-1], self._read)
 
 
 def merged(parts: Sequence[ArrowChanges]) -> ArrowChanges:
@@ -138,15 +139,15 @@ def merged(parts: Sequence[ArrowChanges]) -> ArrowChanges:
     return ArrowChanges(batch, np.concatenate(list(ones)), parts[0]._read)
 
 
-def negated(changes: Sequence[Change]) -> Sequence[Change]:
-    """The opposite changes, in the same form.
+def opposite(changes: Sequence[Change]) -> Sequence[Change]:
+    """The opposite changes, in the same form and the opposite order: no sum passes where it has not been.
 
-    >>> negated([Change((1,), 2)])
-    [Change(row=(1,), weight=-2)]
+    >>> opposite([Change((1,), 2), Change((3,), -1)])
+    [Change(row=(3,), weight=1), Change(row=(1,), weight=-2)]
     """
     if isinstance(changes, ArrowChanges):
-        return changes.negated()
-    return [Change(change.row, -change.weight) for change in changes]
+        return changes.opposite()
+    return [Change(change.row, -change.weight) for change in reversed(changes)]
 
 
 @dataclass(frozen=True, slots=True)
