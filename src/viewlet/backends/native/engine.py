@@ -52,7 +52,7 @@ MESSAGES = {
 }
 """What the error bits of ``runtime/status.h`` and ``runtime/program.h`` mean."""
 
-SEARCHES: Ordered = frozenset({"search"})
+SEARCHES: Ordered = True
 """The ordered access paths that compiled programs have."""
 
 REMEMBERED_VIEWS = 24
