@@ -107,7 +107,8 @@ def curves(
         if points:
             axes.plot(*zip(*points, strict=True), marker="o", label=title)
     axes.set(xscale="log", yscale="log" if log else "linear", xlabel=x, ylabel=y)
-    axes.legend(fontsize="small", ncols=2)
+    if any(series.values()):
+        axes.legend(fontsize="small", ncols=2)
     _save(figure, path)
 
 

@@ -104,6 +104,11 @@ class DuckDB:
             self._connection.register("rows_", _net(start[table], question))
             self._connection.execute(f"CREATE TABLE {table} AS SELECT * FROM rows_")
 
+    def insert(self, table: str, rows: pa.Table) -> None:
+        """Many rows at once."""
+        self._connection.register("rows_", rows)
+        self._connection.execute(f"INSERT INTO {table} SELECT * FROM rows_")
+
     def change(self, table: str, row: tuple[Any, ...], weight: int) -> None:
         self._connection.execute(*_statement(self._question, table, row, weight, "?"))
 
@@ -144,12 +149,12 @@ class PostgreSQL:
         self._text = question.in_dialect("postgres")
         self._connection = psycopg.connect(address, autocommit=True)
         run = self._connection.execute
-        for statement in schema(question.suite).split(";"):
-            table = statement.split("(")[0].split()[-1] if "(" in statement else ""
-            if table in question.tables:
-                run(f"DROP TABLE IF EXISTS {table}")
-                run(statement.replace("STATIC ", "").replace("DOUBLE", "DOUBLE PRECISION"))
-                self._fill(table, _net(start[table], question))
+        for table in question.tables:
+            rows = _net(start[table], question)
+            columns = (f"{field.name} {_postgres_type(field.type)}" for field in rows.schema)
+            run(f"DROP TABLE IF EXISTS {table}")
+            run(f"CREATE TABLE {table} ({', '.join(columns)})")
+            self._fill(table, rows)
         run("ANALYZE")
 
     def _fill(self, table: str, rows: pa.Table) -> None:
@@ -168,6 +173,16 @@ class PostgreSQL:
 
     def rows(self) -> Rows:
         return list(self._connection.execute(self._text).fetchall())
+
+
+def _postgres_type(kind: pa.DataType) -> str:
+    if pa.types.is_decimal(kind):
+        return f"NUMERIC({kind.precision}, {kind.scale})"
+    if pa.types.is_date(kind):
+        return "DATE"
+    if pa.types.is_floating(kind):
+        return "DOUBLE PRECISION"
+    return "BIGINT" if pa.types.is_integer(kind) else "TEXT"
 
 
 def _statement(

@@ -508,14 +508,12 @@ class Database:
 
     # What storage asks: to write a database down, and to make it again.
 
-    def snapshot(self) -> Snapshot:
-        """A copy of everything that a checkpoint holds, as of the last commit."""
+    def snapshot(self, folder: Path) -> Snapshot:
+        """Everything that a checkpoint holds, as of the last commit; ``folder`` has room for files."""
         with self._open():
             tables = [table for table in self.catalog.values() if table.kind is not TableKind.VIEW]
-            return Snapshot(
-                tuple((self._definition(table), self._image(table.name)) for table in tables),
-                tuple(self._views.state(name, self.catalog) for name in self._views),
-            )
+            images = tuple((self._definition(table), self._image(table.name)) for table in tables)
+            return Snapshot(images, *self._views.freeze(self.catalog, folder))
 
     def _image(self, table: str) -> Image | None:
         return self._kept[table].image() if table in self._kept else None

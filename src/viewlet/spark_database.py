@@ -1,7 +1,8 @@
 """A database on a Spark session: the state of views lives in partitions on its executors.
 
 Tables with kept rows (CREATE TABLE) are kept and checked on the driver, and so are batches on their way to
-the partitions; a STREAM keeps nothing there. Views are gathered on the driver when they are read.
+the partitions; a STREAM keeps nothing there. Views are gathered on the driver when they are read. A session
+whose ``spark.viewlet.database`` names a folder has a durable database there (``spark_journal.py``).
 """
 
 from __future__ import annotations
@@ -20,8 +21,12 @@ from viewlet.changes import Data
 from viewlet.database import Database
 from viewlet.errors import BackendError, SqlError
 from viewlet.kept import OnConflict
+from viewlet.spark_journal import attach_folder
 from viewlet.sql import parse
 from viewlet.values import to_arrow
+
+FOLDER = "spark.viewlet.database"
+CHECKPOINT_BYTES = 64 << 20
 
 
 def connect_spark(
@@ -38,7 +43,21 @@ def connect_spark(
     for name, value in options.items():
         if value is not None:
             raise BackendError(f"{name}={value!r} is for databases in this process, not on Spark")
-    return SparkDatabase(target, strategy, dialect)
+    database = SparkDatabase(target, strategy, dialect)
+    folder = folder_of(target)
+    if folder is not None:
+        try:
+            attach_folder(database, target, folder, CHECKPOINT_BYTES)
+        except BaseException:
+            database.close()
+            raise
+    return database
+
+
+def folder_of(spark: Any) -> str | None:
+    """The folder of a session's durable database, if it has one."""
+    found: str | None = spark.conf.get(FOLDER, None)
+    return found
 
 
 class SparkDatabase(Database):

@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import TypeAlias, get_args
 
 import pyarrow as pa
@@ -30,6 +31,7 @@ from viewlet.backends.base import (
     opposite,
 )
 from viewlet.backends.native.engine import NativeEngine
+from viewlet.backends.native.image import Frozen
 from viewlet.changes import rows_of
 from viewlet.core.types import Schema
 from viewlet.errors import CompileError
@@ -39,8 +41,8 @@ from viewlet.plan.nodes import Query
 from viewlet.plan.scope import tables_of
 from viewlet.sql.catalog import Catalog, TableKind
 from viewlet.sql.parse import CreateView, Refresh
-from viewlet.storage.checkpoint import ViewState
-from viewlet.storage.streams import labels_of, load_state, state_of
+from viewlet.storage.checkpoint import FrozenView, ViewState
+from viewlet.storage.streams import frozen_state_of, labels_of, load_state, state_of
 from viewlet.triggers.program import Program
 from viewlet.triggers.work import Ordered
 from viewlet.values import arrow_schema
@@ -211,6 +213,21 @@ class Views(Mapping[str, MaintainedView]):
         view = self._views[name]
         reads_stream = any(catalog[table].kind is TableKind.STREAM for table in view.reads)
         return ViewState(view.statement, view.birth, state_of(view.engine, name) if reads_stream else {})
+
+    def freeze(self, catalog: Catalog, folder: Path) -> tuple[tuple[FrozenView, ...], Frozen]:
+        """All views with what they hold of streams, as of now; states of native programs go to ``folder``."""
+        holding = [
+            v for v in self._views.values() if any(catalog[t].kind is TableKind.STREAM for t in v.reads)
+        ]
+        native = [engine for engine in _engines(holding) if isinstance(engine, NativeEngine)]
+        frozen = Frozen(native, folder)
+        try:
+            states = {view.name: frozen_state_of(view.engine, view.name, frozen) for view in holding}
+        except BaseException:
+            frozen.close()
+            raise
+        views = [FrozenView(v.statement, v.birth, states.get(v.name, {})) for v in self._views.values()]
+        return tuple(views), frozen
 
     def drop(self, name: str) -> MaintainedView:
         """Stop keeping a view."""

@@ -73,8 +73,8 @@ def test_all_suites_run_even_if_one_fails(tree: Path, capfd: pytest.CaptureFixtu
     outcomes = {found["suite"]: found for found in json.loads(capfd.readouterr().out)}
     assert outcomes["deep"]["exit_code"] == 3
     assert outcomes["small"]["files"] == ["table.md"]
-    index = (tree / "RESULTS.md").read_text()
-    assert "[table.md](results/small/table.md)" in index
+    index = (tree / "results" / "README.md").read_text()
+    assert "[table.md](small/table.md)" in index
     assert "failed (3)" in index
 
 
@@ -93,3 +93,13 @@ def test_the_benchmarks_of_this_project_are_found() -> None:
     root = find_benchmarks(Path(__file__).parent)
     assert root is not None
     assert {"linalg", "signals", "structures"} <= set(find_suites(root))
+
+
+def test_the_pages_take_over_new_figures(tree: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    docs = tree.parent / "docs"
+    docs.mkdir()
+    (docs / "generated.py").write_text('print("pages rewritten")\n')
+    main(["bench", "all"])
+    assert "pages rewritten" in capfd.readouterr().out
+    main(["bench", "all", "--quick"])
+    assert "pages rewritten" not in capfd.readouterr().out

@@ -14,6 +14,7 @@ import viewlet
 from viewlet.cli import main
 from viewlet.cli.completion import candidates, history_file, with_readline
 from viewlet.cli.output import TextOutput
+from viewlet.cli.panel import Panel
 from viewlet.cli.session import Leave, Session
 from viewlet.cli.shell import converse
 from viewlet.errors import CatalogError, SqlError
@@ -71,6 +72,40 @@ def test_watch_shows_the_view_and_then_its_changes(session: Session, shown: list
     shown.clear()
     session.run("INSERT INTO sales VALUES ('a', 1)")
     assert shown == ["commit 3"]
+
+
+def test_on_a_terminal_watched_views_are_drawn_again_in_place(shown: list[str]) -> None:
+    with viewlet.connect() as db:
+        screen: list[str] = []
+        session = Session(db, TextOutput(shown.append), panel=Panel(screen.append, lambda: (30, 12)))
+        session.run(SETUP)
+        session.run(".watch totals")
+        session.run("INSERT INTO sales VALUES ('a', 1), ('b', 2), ('c', 3), ('d', 4)")
+        assert [line.split("\x1b[2K")[-1] for line in screen[-1].split("\n")] == [
+            "\x1b[7mtotals: 4 rows, commit 1\x1b[0m",
+            "shop  total",
+            "----  -----",
+            "a         1",
+            "b         2",
+            "(2 more rows)\x1b[7;12r\x1b8",
+        ]
+        drawn = len(screen)
+        session.run("CREATE TABLE other (a BIGINT); INSERT INTO other VALUES (1)")
+        assert len(screen) == drawn
+        session.run(".unwatch totals")
+        assert screen[-1] == "\x1b7\x1b[r\x1b8"
+        assert shown == ["ok", "ok", "commit 1", "ok", "commit 2"]
+
+
+def test_a_large_view_is_watched_by_some_of_its_rows() -> None:
+    with viewlet.connect() as db:
+        screen: list[str] = []
+        session = Session(db, TextOutput(str), panel=Panel(screen.append, lambda: (60, 12)))
+        session.run("CREATE STREAM n (a BIGINT); CREATE MATERIALIZED VIEW v AS SELECT DISTINCT a FROM n")
+        session.run(".watch v")
+        db.insert("n", [(i,) for i in range(5_000)])
+        assert "v: 5,000 rows, commit 1" in screen[-1]
+        assert "(4,998 more rows)" in screen[-1]
 
 
 def test_explain_and_stats_and_help(session: Session, shown: list[str]) -> None:

@@ -82,11 +82,17 @@ class UnluckyJobs(Jobs):
 
 
 class UnluckyLines(Lines):
-    """Lines to processes that are killed, and once in a while an executor with all of its own."""
+    """Lines to processes that are killed, and once in a while an executor with all of its own.
+
+    No operation is struck more than twice: what fails four times is taken to be its own fault.
+    """
+
+    struck: tuple[int, int] = (0, 0)
 
     def ask(self, sequence: int, blobs: Sequence[bytes | None]) -> dict[int, bytes]:
-        luck = LUCK.random()
-        if self._lines and luck < 0.3:
+        luck, times = LUCK.random(), self.struck[1] if self.struck[0] == sequence else 0
+        if self._lines and luck < 0.3 and times < 2:
+            self.struck = (sequence, times + 1)
             (MARKS / str(len(list(MARKS.iterdir())))).touch()
             if luck < 0.04:
                 self._kill_executor()
@@ -127,6 +133,7 @@ def main() -> None:
     spark = (
         SparkSession.builder.master("local-cluster[2,1,2048]")
         .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
         .config("spark.task.maxFailures", "8")
         .config("spark.speculation", "false")
         .config("spark.deploy.maxExecutorRetries", "-1")

@@ -47,10 +47,10 @@ def run_suite(suite: Suite, *, quick: bool, output: IO[str] | None) -> Outcome:
 
 
 def write_index(root: Path, suites: Sequence[Suite], outcomes: Sequence[Outcome]) -> Path:
-    """Write ``RESULTS.md``: where each suite's figures are, and on what they were measured."""
+    """Write ``results/README.md``: where each suite's figures are, and on what they were measured."""
     machine = f"{platform.machine()}, {platform.system()}, Python {platform.python_version()}"
     lines = [
-        "# Results",
+        "# Results, suite by suite",
         "",
         f"Measured {datetime.now(UTC):%Y-%m-%d} with viewlet {version('viewlet')} on {machine}.",
         "Regenerate with `viewlet bench all`.",
@@ -59,10 +59,17 @@ def write_index(root: Path, suites: Sequence[Suite], outcomes: Sequence[Outcome]
         "|---|---|---|---|",
     ]
     for suite, outcome in zip(suites, outcomes, strict=True):
-        where = suite.results.relative_to(root)
+        where = suite.results.relative_to(root / "results")
         files = ", ".join(f"[{name}]({(where / name).as_posix()})" for name in outcome.files)
         state = f"{outcome.seconds:.0f} s" if outcome.exit_code == 0 else f"failed ({outcome.exit_code})"
         lines.append(f"| {suite.name} | {suite.summary} | {state} | {files or 'printed only'} |")
-    index = root / "RESULTS.md"
+    index = root / "results" / "README.md"
+    index.parent.mkdir(exist_ok=True)
     index.write_text("\n".join(lines) + "\n", encoding="utf-8")
     return index
+
+
+def regenerate_docs(root: Path) -> int:
+    """Let the pages take over the new figures, if the tree has such pages; the exit code of that."""
+    script = root.parent / "docs" / "generated.py"
+    return subprocess.run([sys.executable, str(script)], check=False).returncode if script.exists() else 0

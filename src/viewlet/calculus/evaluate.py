@@ -39,6 +39,7 @@ from viewlet.core import types
 from viewlet.core.functions import compile_scalar
 from viewlet.core.scalar import Const, Scalar, Var, variables
 from viewlet.core.types import Type
+from viewlet.errors import ValueRangeError
 
 Number: TypeAlias = int | Fraction
 Key: TypeAlias = tuple[types.Value, ...]
@@ -70,7 +71,12 @@ def number(value: types.Value, kind: Type) -> Number:
 
 def value_of(total: Number, kind: Type) -> types.Value:
     """A multiplicity as a value of the given type."""
-    return float(total) if kind.is_floating else int(total)
+    if not kind.is_floating:
+        return int(total)
+    try:
+        return float(total)
+    except OverflowError:
+        raise ValueRangeError("SUM: the total is out of range for DOUBLE") from None
 
 
 class Compiler:

@@ -1,8 +1,9 @@
 """run benchmarks.
 
 Without SUITE: list the suites. Each suite is a script under benchmarks/ of the source tree; it prints
-its tables and writes them to benchmarks/results/SUITE. 'all' runs every suite and, unless --quick,
-rewrites benchmarks/RESULTS.md. Exit code 1 if a suite fails; the others still run.
+its tables and writes them, with figures and plots, to benchmarks/results/SUITE. 'all' runs every suite
+and, unless --quick, rewrites benchmarks/results/README.md and the figures in docs/. Exit code 1 if a
+suite fails; the others still run.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from viewlet.bench.runner import Outcome, run_suite, write_index
+from viewlet.bench.runner import Outcome, regenerate_docs, run_suite, write_index
 from viewlet.bench.suites import Suite, choose, find_benchmarks, find_suites
 from viewlet.cli.outcome import DONE, FAILED, UnavailableError
 
@@ -45,7 +46,10 @@ def run(options: argparse.Namespace) -> int:
         print(json.dumps([asdict(outcome) for outcome in outcomes], indent=2))
     if options.suite == "all" and not options.quick:
         print(f"wrote {write_index(root, chosen, outcomes)}", file=sys.stderr)
-    return FAILED if any(outcome.exit_code for outcome in outcomes) else DONE
+        failed = regenerate_docs(root) != 0
+    else:
+        failed = False
+    return FAILED if failed or any(outcome.exit_code for outcome in outcomes) else DONE
 
 
 def _run(suite: Suite, number: int, total: int, options: argparse.Namespace) -> Outcome:

@@ -9,11 +9,16 @@ from typing import Any
 import pyarrow as pa
 
 from viewlet.cli.output import Output
+from viewlet.cli.panel import Face, Panel
 from viewlet.database import Database
 from viewlet.errors import SqlError
+from viewlet.handles import View
 from viewlet.sql.catalog import Table, TableKind
 from viewlet.sql.script import split
 from viewlet.subscriptions import Subscription
+
+IN_ORDER = 2_000
+"""Views of more rows are watched in whatever order they come."""
 
 
 class Leave(Exception):  # noqa: N818  a wish, not an error
@@ -21,17 +26,19 @@ class Leave(Exception):  # noqa: N818  a wish, not an error
 
 
 class Session:
-    """A conversation with one database; ``output`` receives what is to be shown."""
+    """A conversation with one database; ``output`` receives what is to be shown, ``panel`` watched views."""
 
-    def __init__(self, db: Database, output: Output, dialect: str = "spark") -> None:
+    def __init__(
+        self, db: Database, output: Output, dialect: str = "spark", panel: Panel | None = None
+    ) -> None:
         self.db, self.dialect = db, dialect
-        self._output = output
+        self._output, self._panel = output, panel
         self._watched: dict[str, Subscription] = {}
         self.commands: dict[str, tuple[str, Callable[[str], None]]] = {
             ".tables": ("the tables and their columns", self._tables),
             ".views": ("the views, their columns and sizes", self._views),
             ".explain": ("NAME or SQL: how a view is kept, or a query would be", self._explain),
-            ".watch": ("NAME: show the view now, and its changes after every commit", self._watch),
+            ".watch": ("NAME: show the view now, and again after every commit", self._watch),
             ".unwatch": ("NAME: stop that", self._unwatch),
             ".stats": ("rows, maps, bytes, time", self._stats),
             ".read": ("FILE: run the statements of a file", lambda name: self.read(Path(name))),
@@ -61,8 +68,7 @@ class Session:
             case int(version):
                 self._output.commit(version)
             case pa.Table():
-                columns = [column.to_pylist() for column in result.columns]
-                self._output.rows(result.column_names, list(zip(*columns, strict=True)))
+                self._output.rows(result.column_names, _tuples(result))
             case text:
                 self._output.note(str(text))
 
@@ -96,11 +102,24 @@ class Session:
             self._output.note(f"watching {', '.join(self._watched) or 'nothing'}")
             return
         view = self.db.view(name)
-        self._output.rows([c.name for c in view.columns], view.rows())
-        if view.name not in self._watched:
-            self._watched[view.name] = view.subscribe(lambda change: self._announce(view.name, change))
+        if self._panel is None:
+            self._output.rows([c.name for c in view.columns], view.rows())
+        if view.name in self._watched:
+            return
+        if self._panel is not None:
+            self._panel.pin(view.name, lambda: self._face(view))
+        self._watched[view.name] = view.subscribe(lambda change: self._announce(view.name, change))
+
+    def _face(self, view: View) -> Face:
+        """How a view looks now; of a large one some rows, in no order."""
+        table = view.to_arrow()
+        rows = view.rows() if table.num_rows <= IN_ORDER else _tuples(table.slice(0, IN_ORDER))
+        return Face([c.name for c in view.columns], rows, table.num_rows, self.db.version)
 
     def _announce(self, name: str, change: pa.Table) -> None:
+        if self._panel is not None:
+            self._panel.draw()
+            return
         (version,) = set(change["_commit_version"].to_pylist())
         columns = [c for c in change.column_names if c not in ("_change_type", "_commit_version")]
         signs = ["+" if kind == "insert" else "-" for kind in change["_change_type"].to_pylist()]
@@ -111,6 +130,8 @@ class Session:
         if name not in self._watched:
             raise SqlError(f"{name!r} is not watched; watched: {', '.join(self._watched) or 'nothing'}")
         self._watched.pop(name).close()
+        if self._panel is not None:
+            self._panel.unpin(name)
 
     def _stats(self, _: str) -> None:
         self._output.note(str(self.db.stats()))
@@ -120,3 +141,7 @@ class Session:
 
     def _quit(self, _: str) -> None:
         raise Leave
+
+
+def _tuples(table: pa.Table) -> list[tuple[Any, ...]]:
+    return list(zip(*(column.to_pylist() for column in table.columns), strict=True))

@@ -8,6 +8,7 @@ error ends the run with exit code 1.
 from __future__ import annotations
 
 import argparse
+import shutil
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -17,6 +18,7 @@ from viewlet.cli.completion import Remember, with_readline
 from viewlet.cli.options import add_engine_options, open_database
 from viewlet.cli.outcome import DONE
 from viewlet.cli.output import MAX_ROWS, JsonOutput, TextOutput
+from viewlet.cli.panel import Panel
 from viewlet.cli.session import Leave, Session
 from viewlet.errors import ViewletError
 from viewlet.sql.script import is_complete
@@ -43,7 +45,8 @@ def run(options: argparse.Namespace) -> int:
     """Read statements and commands until the input ends or .quit."""
     with open_database(options, options.database) as db:
         output = JsonOutput(print) if options.json else TextOutput(print, options.rows)
-        session = Session(db, output, options.dialect)
+        panel = _panel() if sys.stdin.isatty() and sys.stdout.isatty() and not options.json else None
+        session = Session(db, output, options.dialect, panel)
         try:
             if options.read:
                 session.read(Path(options.read))
@@ -57,7 +60,24 @@ def run(options: argparse.Namespace) -> int:
                 run_lines(session, sys.stdin)
         except Leave:
             pass
+        finally:
+            if panel is not None:
+                panel.close()
     return DONE
+
+
+def _panel() -> Panel:
+    """A panel on the terminal that this runs in."""
+
+    def write(text: str) -> None:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+
+    def size() -> tuple[int, int]:
+        found = shutil.get_terminal_size()
+        return found.columns, found.lines
+
+    return Panel(write, size)
 
 
 def converse(session: Session, ask: Callable[[str], str], remember: Remember) -> int:

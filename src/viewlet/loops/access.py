@@ -2,8 +2,8 @@
 
 A lookup at a whole key uses the unique index that every record has. A loop with some keys bound uses a slice
 index on exactly these positions; if they decide the other keys, the unique index goes by them and serves
-both. A loop with none bound scans. Edges and spans use an ordered index on their
-key column, with the fields that any of them sums. Nothing else gets an index.
+both. A loop with none bound scans. Edges, spans, peaks and visits use an ordered index along their axis, with
+the fields that any of them sums. Nothing else gets an index.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
-from viewlet.loops.nodes import Along, Assign, Block, Loop, Order, Record, Seek, Span, operations
+from viewlet.loops.nodes import Assign, Axis, Block, Loop, Order, Peak, Record, Seek, Span, Visit, operations
 
 
 def choose_access(
@@ -24,7 +24,7 @@ def choose_access(
     slices: dict[str, set[tuple[int, ...]]] = {}
     swept: set[str] = set()
     used: set[str] = set()
-    summed: dict[tuple[str, int], set[str]] = {}
+    summed: dict[tuple[str, Axis], set[str]] = {}
     signed: set[tuple[str, str]] = set()
     for op in (op for block in blocks for op in operations(block)):
         used |= {name for at in ("record", "temporary") if (name := getattr(op, at, None))}
@@ -33,11 +33,16 @@ def choose_access(
                 slices.setdefault(record, set()).add(tuple(i for i, _ in bound))
             case Assign(record):
                 swept.add(record)
-            case Seek(along=Along(record, position), sums=sums):
-                summed.setdefault((record, position), set()).update(running.field for running in sums)
-            case Span(along=Along(record, position), reads=reads, needs=needs):
-                summed.setdefault((record, position), set()).update(name for name, _ in reads)
+            case Seek(along=along, sums=sums):
+                summed.setdefault((along.record, along.axis), set()).update(sum_.field for sum_ in sums)
+            case Span(along=along, reads=reads, needs=needs):
+                summed.setdefault((along.record, along.axis), set()).update(name for name, _ in reads)
                 signed |= set(needs)
+            case Peak(along=along, needs=needs):
+                summed.setdefault((along.record, along.axis), set())
+                signed |= set(needs)
+            case Visit(along=along):
+                summed.setdefault((along.record, along.axis), set())
     homes = {
         name: next((p for p in sorted(slices.get(name, ())) if decide(record, p)), ())
         for name, record in records.items()
@@ -56,9 +61,9 @@ def choose_access(
     }
 
 
-def _orders(record: Record, summed: Mapping[tuple[str, int], set[str]]) -> tuple[Order, ...]:
+def _orders(record: Record, summed: Mapping[tuple[str, Axis], set[str]]) -> tuple[Order, ...]:
     return tuple(
-        Order(position, tuple(f.name for f in record.fields if f.name in fields))
-        for (name, position), fields in sorted(summed.items())
+        Order(axis, tuple(f.name for f in record.fields if f.name in fields))
+        for (name, axis), fields in sorted(summed.items(), key=repr)
         if name == record.name
     )

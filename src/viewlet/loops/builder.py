@@ -10,11 +10,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from viewlet.calculus.nodes import Argument
 from viewlet.core.names import Names
 from viewlet.core.node import walk
-from viewlet.core.scalar import TRUE, Const, Scalar, Var, nullable
+from viewlet.core.scalar import TRUE, Call, Const, Scalar, Var, nullable
 from viewlet.core.types import BOOLEAN, Type
 from viewlet.loops.nodes import (
     Add,
@@ -31,14 +32,19 @@ from viewlet.loops.nodes import (
     Loop,
     Offer,
     Op,
+    Peak,
     Pending,
     Product,
     Record,
     Seek,
     Span,
     Total,
+    Visit,
     Yield,
 )
+
+VisitKind: TypeAlias = tuple[Along, Limit | None, Limit | None, bool, bool]
+"""What is visited from where to where, whether downwards, and whether once."""
 
 _SUFFIX = re.compile(r"(_\d+)+$")
 
@@ -160,6 +166,20 @@ class LoopBuilder:
         return Loop(self.record.name, self.bound, binds, reads, self.body.freeze())
 
 
+class VisitBuilder:
+    """A visit of the keys between two edges, whose body grows."""
+
+    def __init__(self, what: VisitKind, key: Var, parent: BlockBuilder) -> None:
+        self.what = what
+        self.key = key
+        self.body = BlockBuilder(parent.variables, parent, given=frozenset({key.name}))
+
+    def freeze(self) -> Op:
+        """The finished operation."""
+        along, start, stop, down, once = self.what
+        return Visit(along, start, stop, self.key, down, once, self.body.freeze())
+
+
 class BlockBuilder:
     """A block that grows: bindings first, then conditions and loops, then what is written.
 
@@ -187,7 +207,8 @@ class BlockBuilder:
         self._bindings: dict[Hashable, GetBuilder | SpanBuilder | Op] = {}
         self._conditions: dict[Scalar, BlockBuilder] = {}
         self._loops: dict[Hashable, LoopBuilder] = {}
-        self._nested: list[BlockBuilder | LoopBuilder] = []
+        self._visits: dict[VisitKind, VisitBuilder] = {}
+        self._nested: list[BlockBuilder | LoopBuilder | VisitBuilder] = []
         self._added: dict[tuple[str, tuple[Argument, ...]], dict[str, list[Product]]] = {}
         self._yielded: list[Product] = []
         self._last: list[Op] = []
@@ -252,7 +273,7 @@ class BlockBuilder:
         edge = self.variables.of(("edge", what), "edge", BOOLEAN, False)
         op = make(edge)
         names = {node.name for node in walk(op) if isinstance(node, Var)} - {edge.name}
-        pending = Pending(edge, op.along.record, op.along.position)
+        pending = Pending(edge, op.along.record, op.along.axis)
         self._outermost(names)._bind_once(("pending", edge), lambda: pending)
         self._bind_once(("seek", edge), lambda: op)
         return edge
@@ -262,6 +283,21 @@ class BlockBuilder:
         found = self._bind_once(("span", new.along, new.start, new.stop), lambda: new)
         assert isinstance(found, SpanBuilder)
         return found
+
+    def peak(self, peak: Peak) -> Var:
+        """The best value between two edges."""
+        self._bind_once(("peak", peak), lambda: peak)
+        return peak.var
+
+    def visit(self, what: VisitKind, record: Record) -> VisitBuilder:
+        """The visit of the keys between two edges."""
+        if what not in self._visits:
+            column = record.keys[what[0].axis.position]
+            named = ("visit", what, self.depth())
+            key = self.variables.of(named, column.name, column.type, False)
+            self._visits[what] = VisitBuilder(what, key, self)
+            self._nested.append(self._visits[what])
+        return self._visits[what]
 
     def _outermost(self, names: set[str]) -> BlockBuilder:
         """The block farthest outside in which none of the names is missing."""
@@ -281,7 +317,7 @@ class BlockBuilder:
                 case GetBuilder() | SpanBuilder():
                     found |= {var.name for var in bound.reads.values()}
                     found |= {bound.found.name} if isinstance(bound, GetBuilder) else set()
-                case Bind(var) | Total(var) | Best(var) | Pending(var) | Seek(var):
+                case Bind(var) | Total(var) | Best(var) | Pending(var) | Seek(var) | Peak(var):
                     found.add(var.name)
         return found
 
@@ -351,7 +387,7 @@ class BlockBuilder:
                     outer.take_over(own)
                 del self._bindings[what]
         for nested in self._nested:
-            (nested.body if isinstance(nested, LoopBuilder) else nested)._share()
+            (nested if isinstance(nested, BlockBuilder) else nested.body)._share()
 
     def freeze(self) -> Block:
         """The finished block."""
@@ -360,11 +396,11 @@ class BlockBuilder:
             b.freeze() if isinstance(b, GetBuilder | SpanBuilder) else b for b in self._bindings.values()
         ]
         for nested in self._nested:
-            if isinstance(nested, LoopBuilder):
-                ops.append(nested.freeze())
-            else:
+            if isinstance(nested, BlockBuilder):
                 assert nested.condition is not None
                 ops.append(If(nested.condition, nested.freeze()))
+            else:
+                ops.append(nested.freeze())
         for (record, keys), fields in self._added.items():
             amounts = tuple((name, collect(products)) for name, products in fields.items())
             if kept := tuple((name, amount) for name, amount in amounts if amount):
@@ -372,6 +408,12 @@ class BlockBuilder:
         if amount := collect(self._yielded):
             ops.append(Yield(amount))
         return tuple(op for op in [*ops, *self._last] if not _is_idle(op))
+
+
+def nonzero(scalar: Scalar) -> Scalar:
+    """``scalar <> 0``"""
+    zero = Const(0.0 if scalar.type.is_floating else 0, scalar.type)
+    return Call("<>", (scalar, zero), BOOLEAN)
 
 
 def collect(products: list[Product]) -> Amount:
@@ -384,4 +426,4 @@ def collect(products: list[Product]) -> Amount:
 
 def _is_idle(op: Op) -> bool:
     """A condition or loop around nothing."""
-    return isinstance(op, If | Loop) and not op.body
+    return isinstance(op, If | Loop | Visit) and not op.body

@@ -28,9 +28,13 @@ from viewlet.loops.nodes import (
     LoopProgram,
     Offer,
     Op,
+    Peak,
+    Pending,
     Product,
+    Seek,
     Total,
     ViewLoops,
+    Visit,
     Yield,
     operations,
 )
@@ -116,7 +120,9 @@ def _operation_fails(op: Op, narrow: Mapping[str, Scalar]) -> bool:
             return rows or _amount_fails(amount, narrow, I64[1])
         case Yield(amount):
             return _amount_fails(amount, narrow, I128[1] // ENTRIES)
-        case Get() | Loop() | Total() | Best():
+        case Seek(conditions=conditions):
+            return any(can_fail(substitute(condition, narrow)) for condition in conditions)
+        case Get() | Loop() | Total() | Best() | Pending() | Peak() | Visit():
             return False
         case _:  # nothing else is known to be safe
             return True

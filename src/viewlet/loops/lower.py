@@ -30,10 +30,11 @@ from viewlet.calculus.nodes import (
 )
 from viewlet.calculus.schedule import schedule
 from viewlet.core.node import transform
-from viewlet.core.scalar import Call, Const, Scalar, Var, call, conjunction, substitute
-from viewlet.core.types import BOOLEAN, DOUBLE, Type, wide
+from viewlet.core.scalar import Const, Scalar, Var, call, conjunction, substitute
+from viewlet.core.types import DOUBLE, Type, wide
 from viewlet.errors import CompileError
-from viewlet.loops.builder import BlockBuilder
+from viewlet.loops.builder import BlockBuilder, nonzero
+from viewlet.loops.ends import confined_level, ordered_end
 from viewlet.loops.nodes import Add, Best, Block, Offer, Product, Yield
 from viewlet.loops.ranges import can_fail
 from viewlet.loops.searches import search_sum
@@ -125,6 +126,10 @@ class Lowering:
             amount.append(entry.read(place.field))
             return block.when(entry.found) if any(_is_heavy(step, env) for step in rest) else block
         amount[:] = _settled(amount, block)
+        if not bound and isinstance(atom, MapRef):
+            level = confined_level(self, atom, rest, block, env)
+            if level is not None:
+                return self._atom(atom, level, env, amount, rest)
         loop = block.loop(place.record, bound)
         amount.append(loop.read(place.field))
         block = loop.body
@@ -135,8 +140,12 @@ class Lowering:
         return block
 
     def _extremum(self, factor: Extremum, block: BlockBuilder, env: Env) -> Var:
-        """The best entry of one loop where each candidate comes once, else of the gathered candidates."""
         given = _visible(env, factor.keys)
+        found = ordered_end(self, factor, block, given)
+        return self.scanned_extremum(factor, block, given) if found is None else found
+
+    def scanned_extremum(self, factor: Extremum, block: BlockBuilder, given: Env) -> Var:
+        """The best entry of one loop where each candidate comes once, else of the gathered candidates."""
         inner = block.inner()
 
         def offer(at: BlockBuilder, found: Env, product: Product) -> None:
@@ -145,7 +154,7 @@ class Lowering:
         if _enumerates(factor.query, (factor.of,), given):
             self.query(factor.query, inner, given, offer)
         else:
-            name = self._gather(factor.query, (factor.of,), block, given)
+            name = self.gather(factor.query, (factor.of,), block, given)
             loop = inner.loop(self.storage.records[name], ())
             loop.body.last(Offer(loop.keys[0]))
         return block.best(inner.freeze(), Best(factor.var, factor.op, ()))
@@ -167,12 +176,12 @@ class Lowering:
             ((block, found),) = reached
             env |= {key.name: found[key.name] for key in free}
             return block
-        name = self._gather(factor.query, free, block, given)
+        name = self.gather(factor.query, free, block, given)
         loop = block.loop(self.storage.records[name], ())
         env |= {key.name: loop.keys[i] for i, key in enumerate(free)}
         return loop.body
 
-    def _gather(self, query: Query, keys: tuple[Var, ...], block: BlockBuilder, env: Env) -> str:
+    def gather(self, query: Query, keys: tuple[Var, ...], block: BlockBuilder, env: Env) -> str:
         """A temporary with the sums of a query by key."""
         inner = BlockBuilder(block.variables, block)
 
@@ -203,12 +212,6 @@ def named(body: Block, record: str) -> Block:
         return replace(node, record=record) if isinstance(node, Add) and not node.record else node
 
     return tuple(transform(op, name) for op in body)
-
-
-def nonzero(scalar: Scalar) -> Scalar:
-    """``scalar <> 0``"""
-    zero = Const(0.0 if scalar.type.is_floating else 0, scalar.type)
-    return Call("<>", (scalar, zero), BOOLEAN)
 
 
 def _settled(amount: list[Scalar], block: BlockBuilder) -> tuple[Scalar, ...]:

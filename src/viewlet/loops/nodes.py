@@ -18,6 +18,8 @@ and to everything nested in it. Scalars, types and NULL are those of ``core``.
 ``pending e``                       an edge of an ordered index that has not been looked for yet
 ``seek e along R[k, *y]: ..``       where along an ordered index conditions stop to hold; once per ``pending``
 ``span R[k, *e to f] -> n: x``      sums over the entries between two edges
+``x = least R[k, *e to f].v``       the best value of a key column among the entries between two edges
+``visit R[k, *y: e to f]: ..``      the keys between two edges in their order; ``once``: up to the first offer
 ==================================  ==========================================================================
 
 An amount is a sum of products: integers times scalars that are never NULL.
@@ -37,6 +39,7 @@ from viewlet.triggers.records import Place
 
 Role: TypeAlias = Literal["map", "change", "temporary"]
 Check: TypeAlias = Literal["never", "guarded", "always"]
+Holds: TypeAlias = Literal["sums", "levels", "min", "max"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,11 +65,25 @@ class KeyColumn:
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
-    """An ordered index of a record: sums of fields along one key column, for each value of the others."""
+class Axis:
+    """A key column by which entries are ordered, apart for each value of the columns ``by``.
+
+    At each key there are ``sums`` of fields, or no more than the knowledge that there are entries
+    (``levels``), or the least or greatest value of the column ``of`` among them.
+    """
 
     position: int
-    fields: tuple[str, ...]
+    by: tuple[int, ...]
+    holds: Holds = "sums"
+    of: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """An ordered index of a record; ``fields`` are those that it sums."""
+
+    axis: Axis
+    fields: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,10 +239,10 @@ class Emit:
 
 @dataclass(frozen=True, slots=True)
 class Along:
-    """The ordered index of a record on one key column, at values of the other columns."""
+    """An ordered index of a record, at values of the columns by which it is apart."""
 
     record: str
-    position: int
+    axis: Axis
     bound: tuple[tuple[int, Argument], ...]
 
 
@@ -244,7 +261,7 @@ class Pending:
 
     edge: Var
     record: str
-    position: int
+    axis: Axis
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,6 +312,37 @@ class Span:
     scans: tuple[Total, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Peak:
+    """``var`` is the best value that an index holds from one edge to another, NULL if there is none.
+
+    While a field in ``needs`` is negative anywhere, ``scan`` binds the same variable.
+    """
+
+    var: Var
+    along: Along
+    start: Limit | None
+    stop: Limit | None
+    needs: tuple[tuple[str, str], ...]
+    scan: Block
+
+
+@dataclass(frozen=True, slots=True)
+class Visit:
+    """The keys from one edge to another in their order, from the last one down if ``down``.
+
+    With ``once`` it ends when something has been offered to the nearest enclosing :class:`Best`.
+    """
+
+    along: Along
+    start: Limit | None
+    stop: Limit | None
+    key: Var
+    down: bool
+    once: bool
+    body: Block
+
+
 Op: TypeAlias = (
     Bind
     | Get
@@ -312,6 +360,8 @@ Op: TypeAlias = (
     | Pending
     | Seek
     | Span
+    | Peak
+    | Visit
 )
 Block: TypeAlias = tuple[Op, ...]
 
@@ -362,12 +412,14 @@ class LoopProgram:
 def body_of(op: Op) -> Block:
     """The nested block of an operation; empty if it has none."""
     match op:
-        case Loop() | If() | Total() | Best() | Gather():
+        case Loop() | If() | Total() | Best() | Gather() | Visit():
             return op.body
         case Seek():
             return (*op.first, *op.body)
         case Span():
             return op.scans
+        case Peak():
+            return op.scan
         case _:
             return ()
 

@@ -13,7 +13,22 @@ from dataclasses import replace
 from graphlib import CycleError, TopologicalSorter
 
 from viewlet.core.node import transform
-from viewlet.loops.nodes import Add, Block, Flush, Gather, Get, If, Loop, Op, Seek, Span, body_of, operations
+from viewlet.loops.nodes import (
+    Add,
+    Block,
+    Flush,
+    Gather,
+    Get,
+    If,
+    Loop,
+    Op,
+    Peak,
+    Seek,
+    Span,
+    Visit,
+    body_of,
+    operations,
+)
 
 
 def reads_before_writes(block: Block) -> Block:
@@ -32,13 +47,13 @@ def reads_before_writes(block: Block) -> Block:
 
 def _ordered(block: Block) -> Block:
     """Bindings, then conditions and loops with readers before writers, then the rest."""
-    nested = [replace(op, body=_ordered(op.body)) for op in block if isinstance(op, If | Loop)]
-    first = [op for op in block if not isinstance(op, If | Loop | Add)]
+    nested = [replace(op, body=_ordered(op.body)) for op in block if isinstance(op, If | Loop | Visit)]
+    first = [op for op in block if not isinstance(op, If | Loop | Visit | Add)]
     last = [op for op in block if isinstance(op, Add)]
     return (*first, *_topological(nested), *last)
 
 
-def _topological(ops: list[If | Loop]) -> list[If | Loop]:
+def _topological(ops: list[If | Loop | Visit]) -> list[If | Loop | Visit]:
     graph: TopologicalSorter[int] = TopologicalSorter()
     for i, reader in enumerate(ops):
         graph.add(i)
@@ -57,11 +72,12 @@ def _visit(block: Iterable[Op], written: set[str], late: set[str]) -> None:
         match op:
             case Get(record) if record in written:
                 late.add(record)
-            case Seek(along=along) | Span(along=along):
+            case Seek(along=along) | Span(along=along) | Peak(along=along):
                 if along.record in written:
                     late.add(along.record)
                 _visit(body_of(op), written, late)
-            case Loop(record, body=body):
+            case Loop(body=body) | Visit(body=body):
+                record = op.along.record if isinstance(op, Visit) else op.record
                 written |= _written(body)  # by the turn before
                 if record in written:
                     late.add(record)
@@ -77,9 +93,9 @@ def _visit(block: Iterable[Op], written: set[str], late: set[str]) -> None:
 def _read(ops: Iterable[Op]) -> set[str]:
     found = operations(tuple(ops))
     return {
-        op.along.record if isinstance(op, Seek | Span) else op.record
+        op.record if isinstance(op, Get | Loop) else op.along.record
         for op in found
-        if isinstance(op, Get | Loop | Seek | Span)
+        if isinstance(op, Get | Loop | Seek | Span | Peak | Visit)
     }
 
 

@@ -31,9 +31,9 @@ from viewlet.calculus.substitute import substitute_factor
 from viewlet.core.functions import evaluate
 from viewlet.core.node import transform
 from viewlet.core.scalar import FLIPPED, Call, Const, Scalar, Var, substitute, variables
-from viewlet.core.types import Kind
+from viewlet.core.types import Kind, Type
 from viewlet.loops.builder import BlockBuilder, SpanBuilder
-from viewlet.loops.nodes import Along, Block, Limit, Product, Running, Seek, Span, operations
+from viewlet.loops.nodes import Along, Axis, Block, Limit, Product, Running, Seek, Span, operations
 from viewlet.loops.ranges import can_fail
 from viewlet.loops.storage import AtomPlace
 
@@ -53,11 +53,9 @@ def search_sum(lowering: Lowering, term: Term, block: BlockBuilder, env: Env) ->
     if given or not _is_served(lowering, search):  # a value that is given is a condition besides
         lowering.storage.scanned.add(search.atom.name)
         return False
-    if any(isinstance(f, Extremum) for f in search.dependents):
-        lowering.storage.scanned.add(search.atom.name)  # it is asked a few times, each time by a scan
 
     def finish(at: BlockBuilder, found: Env, product: Product) -> None:
-        total = _Searching(lowering, search, at, found).total()
+        total = Searching(lowering, search, _axis(lowering, search), at, found).total()
         at.yields(Product(product.coefficient, (total,)))
         nothing = _at_null(lowering, search)
         if nothing is not None:
@@ -85,6 +83,13 @@ def keep_sums(block: Block) -> Block:
     return tuple(transform(op, keep) for op in block)
 
 
+def _axis(lowering: Lowering, search: Search) -> Axis:
+    """Sums along the key of a search, for each value of all other keys."""
+    place = lowering.storage.place(search.atom)
+    position = place.arguments.index(search.key)
+    return Axis(position, tuple(i for i in range(len(place.arguments)) if i != position))
+
+
 def _is_served(lowering: Lowering, search: Search) -> bool:
     """Has the key an order, and are all sums exact? What rounding does to a DOUBLE sum depends on its way."""
     place = lowering.storage.place(search.atom)
@@ -92,7 +97,7 @@ def _is_served(lowering: Lowering, search: Search) -> bool:
     layout = lowering.storage.layout
     summed = [(place.record.name, place.field)]
     summed += [(layout.places[name].record, layout.places[name].field) for name in search.needs]
-    return column.type.kind not in (Kind.VARCHAR, Kind.NULL) and not any(
+    return is_ordered(column.type) and not any(
         field.type.is_floating
         for record, name in summed
         for field in lowering.storage.records[record].fields
@@ -100,31 +105,46 @@ def _is_served(lowering: Lowering, search: Search) -> bool:
     )
 
 
+def is_ordered(kind: Type) -> bool:
+    """Can an index order keys of a type? Text has an order too, but is stored as ids that do not tell it."""
+    return kind.kind not in (Kind.VARCHAR, Kind.NULL)
+
+
 @dataclass(slots=True)
-class _Searching:
-    """One search, in the block where its sum is needed."""
+class Searching:
+    """One search along an index, in the block where its edges are needed."""
 
     lowering: Lowering
     search: Search
+    axis: Axis
     block: BlockBuilder
     env: Env
 
     @property
     def place(self) -> AtomPlace:
+        """Where the map of the search is."""
         return self.lowering.storage.place(self.search.atom)
 
     @property
     def along(self) -> Along:
-        place = self.place
-        return _along(place, place.arguments.index(self.search.key), self.env)
+        """The index at what is known here."""
+        return _along(self.place, self.axis, self.env)
+
+    @property
+    def needs(self) -> tuple[tuple[str, str], ...]:
+        """The fields that must not be negative anywhere for the edges to mean something."""
+        places = self.lowering.storage.layout.places
+        return tuple(sorted({(places[name].record, places[name].field) for name in self.search.needs}))
+
+    def edges(self) -> tuple[Limit | None, Limit | None]:
+        """Where the conditions begin to hold, and where they end."""
+        return self._edge(self.search.rising, holds=False), self._edge(self.search.falling, holds=True)
 
     def total(self) -> Var:
         """The sum of all entries with a key between the edges."""
-        place, places = self.place, self.lowering.storage.layout.places
-        start = self._edge(self.search.rising, holds=False)
-        stop = self._edge(self.search.falling, holds=True)
-        needs = tuple(sorted({(places[name].record, places[name].field) for name in self.search.needs}))
-        span = SpanBuilder(place.record, self.along, start, stop, needs, self.block.variables)
+        place = self.place
+        start, stop = self.edges()
+        span = SpanBuilder(place.record, self.along, start, stop, self.needs, self.block.variables)
         return self.block.span(span).read_or(place.field, self._scan)
 
     def _scan(self) -> Block:
@@ -138,7 +158,7 @@ class _Searching:
     def _edge(self, conditions: tuple[Scalar, ...], *, holds: bool) -> Limit | None:
         if not conditions:
             return None
-        cut = self._between(conditions)
+        cut = self._between(conditions) if self.axis.holds == "sums" else None
         if cut is not None:
             return self._seek_between(cut, conditions, holds)
         return self._seek_at_keys(conditions, holds)
@@ -184,8 +204,8 @@ class _Searching:
             return None
         place = self.lowering.storage.place(inner.atom)
         position = place.arguments.index(inner.key)
-        along = _along(place, position, self.env)
-        own = self.place.record.keys[self.along.position]
+        along = _along(place, _axis(self.lowering, inner), self.env)
+        own = self.place.record.keys[self.axis.position]
         kind = next(f.type for f in place.record.fields if f.name == place.field)
         if kind != lift.var.type or place.record.keys[position].type != own.type:
             return None
@@ -209,7 +229,7 @@ class _Searching:
     # At keys
 
     def _key(self) -> Var:
-        column = self.place.record.keys[self.along.position]
+        column = self.place.record.keys[self.axis.position]
         what = ("key", self.along, self.block.depth())
         return self.block.variables.of(what, column.name, column.type, False)
 
@@ -243,14 +263,14 @@ class _Cut:
     moving: Env
 
 
-def _along(place: AtomPlace, position: int, env: Mapping[str, Scalar]) -> Along:
+def _along(place: AtomPlace, axis: Axis, env: Mapping[str, Scalar]) -> Along:
     bound: list[tuple[int, Argument]] = []
-    for i, argument in enumerate(place.arguments):
-        if i != position:
-            known = argument if isinstance(argument, Const) else env[argument.name]
-            assert isinstance(known, Var | Const), "bound variables are variables or constants"
-            bound.append((i, known))
-    return Along(place.record.name, position, tuple(bound))
+    for i in axis.by:
+        argument = place.arguments[i]
+        known = argument if isinstance(argument, Const) else env[argument.name]
+        assert isinstance(known, Var | Const), "bound variables are variables or constants"
+        bound.append((i, known))
+    return Along(place.record.name, axis, tuple(bound))
 
 
 def _names(env: Mapping[str, Scalar]) -> set[str]:

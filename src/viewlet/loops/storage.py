@@ -96,8 +96,8 @@ class Storage:
         return change
 
     def temporary(self, body: object, keys: tuple[Scalar, ...], fields: tuple[tuple[str, Type], ...]) -> str:
-        """A temporary for what ``body`` adds up; equal bodies share one."""
-        what = (body, keys, fields)
+        """A temporary for what ``body`` adds up; equal bodies share one, whatever their keys are called."""
+        what = (body, tuple((key.type, nullable(key)) for key in keys), fields)
         name = self._temporaries.get(what)
         if name is None:
             name = self._temporaries[what] = f"t{len(self._temporaries) + 1}"

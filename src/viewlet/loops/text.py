@@ -26,6 +26,8 @@ from viewlet.loops.nodes import (
     LoopProgram,
     Offer,
     Op,
+    Order,
+    Peak,
     Pending,
     Product,
     Read,
@@ -34,8 +36,11 @@ from viewlet.loops.nodes import (
     Span,
     TableLoops,
     Total,
+    Visit,
     Yield,
 )
+
+_END = {"min": "least", "max": "greatest"}
 
 
 def show_loops(program: LoopProgram) -> str:
@@ -52,12 +57,20 @@ def show_record(record: Record) -> str:
     fields = ", ".join(f"{field.name} {field.type}" for field in record.fields)
     names = [key.name for key in record.keys]
     slices = "".join(f" by ({', '.join(names[i] for i in positions)})" for positions in record.slices)
-    orders = "".join(
-        f" ordered by {names[order.position]} {{{', '.join(order.fields)}}}" for order in record.orders
-    )
+    orders = "".join(f" {_order(order, names)}" for order in record.orders)
     role = "record" if record.role == "map" else record.role
     home = f" at ({', '.join(names[i] for i in record.home)})" if record.home else ""
     return f"{role} {record.name}[{keys}]{{{fields}}}{home}{slices}{orders}"
+
+
+def _order(order: Order, names: list[str]) -> str:
+    """``ordered by key {sums}``, or what else it holds; ``key of (others)`` where it is apart for them."""
+    axis = order.axis
+    held = order.fields if axis.of is None else (f"{_END[axis.holds]} {names[axis.of]}",)
+    key = names[axis.position]
+    if axis.holds != "sums" and axis.by:
+        key += f" of ({', '.join(names[i] for i in axis.by)})"
+    return f"ordered by {key}" if axis.holds == "levels" else f"ordered by {key} {{{', '.join(held)}}}"
 
 
 def _table(table: TableLoops) -> Iterator[str]:
@@ -96,7 +109,7 @@ def show_op(op: Op) -> Iterator[str]:
         case Yield(amount):
             yield f"yield {show_amount(amount)}"
         case Best(var, kind, body):
-            yield f"{var.name} = {'least' if kind == 'min' else 'greatest'}:"
+            yield f"{var.name} = {_END[kind]}:"
             yield from show_block(body, "  ")
         case Offer(scalar):
             yield f"offer {show(scalar)}"
@@ -118,13 +131,23 @@ def show_op(op: Op) -> Iterator[str]:
         case Seek():
             yield from _seek(op)
         case Span(along, start, stop, reads, needs, scans):
-            ends = f"{_end(start)} to {_end(stop)}".strip()
-            yield f"span {_along(along, f'*{ends}')} -> {_reads(reads)}"
-            if needs:
-                yield f"  or, if {', '.join(f'{record}.{name}' for record, name in needs)} < 0 somewhere:"
-                yield from show_block(scans, "    ")
+            yield f"span {_along(along, f'*{_ends(start, stop)}')} -> {_reads(reads)}"
+            yield from _otherwise(needs, scans)
+        case Peak(var, along, start, stop, needs, scan):
+            yield f"{var.name} = {_END[along.axis.holds]} {_along(along, f'*{_ends(start, stop)}')}"
+            yield from _otherwise(needs, scan)
+        case Visit(along, start, stop, key, down, once, body):
+            way = " down" * down + " once" * once
+            yield f"visit{way} {_along(along, f'*{key.name}: {_ends(start, stop)}')}:"
+            yield from show_block(body, "  ")
         case _:
             assert_never(op)
+
+
+def _otherwise(needs: tuple[tuple[str, str], ...], scans: Block) -> Iterator[str]:
+    if needs:
+        yield f"  or, if {', '.join(f'{record}.{name}' for record, name in needs)} < 0 somewhere:"
+        yield from show_block(scans, "    ")
 
 
 def _seek(op: Seek) -> Iterator[str]:
@@ -137,8 +160,12 @@ def _seek(op: Seek) -> Iterator[str]:
 
 
 def _along(along: Along, point: str) -> str:
-    keys = {i: show(argument) for i, argument in along.bound} | {along.position: point}
+    keys = {i: show(argument) for i, argument in along.bound} | {along.axis.position: point}
     return f"{along.record}[{', '.join(keys[i] for i in sorted(keys))}]"
+
+
+def _ends(start: Limit | None, stop: Limit | None) -> str:
+    return f"{_end(start)} to {_end(stop)}".strip()
 
 
 def _end(limit: Limit | None) -> str:

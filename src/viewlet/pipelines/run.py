@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 from viewlet.database import Database, connect
 from viewlet.pipelines.definitions import FlowDefinition, Pipeline, PipelineError, SinkDefinition
 from viewlet.pipelines.normalize import REASON, ROW, normalize
-from viewlet.spark_database import SparkDatabase
+from viewlet.spark_database import SparkDatabase, folder_of
 
 QUARANTINE = "quarantine"
 QUARANTINE_SCHEMA = "flow VARCHAR NOT NULL, batch BIGINT NOT NULL, reason VARCHAR NOT NULL, content VARCHAR"
@@ -52,14 +52,16 @@ def run(
 ) -> Progress:
     """Create what is missing, feed every flow, and write the sinks after every batch.
 
-    ``database`` is one that is open, the path of a durable one, or nothing for one on the session. Without
+    ``database`` is one that is open, the path of a durable one, or nothing for one on the session, which is
+    durable if the session's ``spark.viewlet.database`` names a folder. Without
     ``every``, all that the sources have now is taken and the run ends. With it, say ``"1 second"``, streams
     are asked that often until they are stopped. ``told`` is called after every batch.
     """
     pipeline.check()
     if not isinstance(database, Database):
         with connect(spark if database is None else database) as opened:
-            return _run(pipeline, spark, opened, checkpoint, every, told, durable=database is not None)
+            durable = database is not None or folder_of(spark) is not None
+            return _run(pipeline, spark, opened, checkpoint, every, told, durable=durable)
     return _run(pipeline, spark, database, checkpoint, every, told, durable=False)
 
 

@@ -6,16 +6,18 @@ Views over tables alone hold nothing here: they are made again from the rows, by
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from viewlet.backends.native.image import Frozen, FrozenMap
+from viewlet.calculus.evaluate import Key, Number
 from viewlet.core.types import Schema
 from viewlet.kept import Image
 from viewlet.sql.parse import CreateTable, CreateView
 from viewlet.storage.container import Container, Head, Part
 from viewlet.storage.definitions import encode_definition
-from viewlet.storage.encode import blocks, encode_entries, encode_part, encode_rows
-from viewlet.storage.streams import StreamState
+from viewlet.storage.encode import blocks, encode_block, encode_entries, encode_part, encode_rows
+from viewlet.storage.streams import FrozenState, StreamState
 
 ROWS_PER_PART = 1 << 13  # small pieces: a commit waits for one at most
 ARROW_ROWS_PER_PART = 1 << 16
@@ -31,11 +33,21 @@ class ViewState:
 
 
 @dataclass(frozen=True, slots=True)
+class FrozenView:
+    """A view as of a moment, to be written down while it goes on."""
+
+    statement: CreateView
+    birth: int
+    streams: FrozenState
+
+
+@dataclass(frozen=True, slots=True)
 class Snapshot:
-    """A copy of a database between two commits; views in the order of their creation."""
+    """A database between two commits; views in the order of their creation, their native maps frozen."""
 
     tables: tuple[tuple[CreateTable, Image | None], ...]
-    views: tuple[ViewState, ...]
+    views: tuple[FrozenView, ...]
+    frozen: Frozen
 
 
 def write_checkpoint(container: Container, snapshot: Snapshot, start: Head) -> int:
@@ -67,8 +79,16 @@ def parts_of(snapshot: Snapshot) -> Iterator[Part]:
         yield Part("birth", name, json.dumps(written).encode())
         yield Part("view", name, encode_definition(view.statement))
         for number, entries in enumerate(view.streams.values()):
-            for some in blocks(entries.items(), ROWS_PER_PART):
-                yield Part(f"entries {number}", name, encode_entries(some))
+            for kind, body in _entries(entries):
+                yield Part(f"{kind} {number}", name, body)
+
+
+def _entries(entries: Mapping[Key, Number] | FrozenMap) -> Iterator[tuple[str, bytes]]:
+    """The entries of a map in pieces, each with its kind: of a frozen map in its own form, else as JSON."""
+    if isinstance(entries, FrozenMap):
+        yield from (("amounts", encode_block(block)) for block in entries.blocks(ARROW_ROWS_PER_PART))
+    else:
+        yield from (("entries", encode_entries(some)) for some in blocks(entries.items(), ROWS_PER_PART))
 
 
 def _rows(image: Image, columns: Schema) -> Iterator[bytes]:

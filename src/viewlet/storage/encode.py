@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from viewlet.backends.base import ArrowChanges, Change, Row
+from viewlet.backends.native.image import entries_of
 from viewlet.calculus.evaluate import Key, Number
 from viewlet.changes import arrow_changes
 from viewlet.core.types import Schema
@@ -125,6 +126,18 @@ def decode_entries(body: bytes) -> Iterator[tuple[Key, Number]]:
     """
     for key, number in json.loads(body):
         yield tuple(key), Fraction(number) if isinstance(number, str) else number
+
+
+def encode_block(block: pa.RecordBatch) -> bytes:
+    """Entries of a frozen map as an Arrow IPC stream."""
+    return _stream([pa.Table.from_batches([block])])
+
+
+def decode_block(body: bytes) -> Iterator[tuple[Key, Number]]:
+    """The entries that :func:`encode_block` wrote."""
+    with pa.ipc.open_stream(pa.py_buffer(body)) as reader:
+        for block in reader:
+            yield from entries_of(block)
 
 
 def blocks(items: Iterable[Item], size: int) -> Iterator[list[Item]]:

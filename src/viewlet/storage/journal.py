@@ -11,6 +11,7 @@ import os
 import threading
 import weakref
 from collections.abc import Callable
+from pathlib import Path
 from typing import Literal, Protocol, TypeAlias
 
 from viewlet.errors import StorageError
@@ -43,7 +44,7 @@ class Journal(Protocol):
         """The version of the batch that came with a token before."""
 
     def checkpoint(self) -> CheckpointWriter:
-        """Copy the database and start to write a checkpoint; ``wait`` for it outside of any lock."""
+        """Freeze the database and start to write a checkpoint; ``wait`` for it outside of any lock."""
 
     def checkpoint_if_due(self) -> None:
         """Start a checkpoint if the log has grown enough; called after a commit, never raises for it."""
@@ -94,17 +95,22 @@ class CheckpointWriter(threading.Thread):
 
     def __init__(self, container: Container, snapshot: Snapshot) -> None:
         super().__init__(name="viewlet checkpoint", daemon=True)
-        self._container, self._snapshot, self._start_at = container, snapshot, container.head
+        self._container, self._start_at = container, container.head
+        self._snapshot: Snapshot | None = snapshot
         self._failure: StorageError | None = None
         self.size = 0
 
     def run(self) -> None:
-        """Write the checkpoint."""
+        """Write the checkpoint, and let the snapshot go."""
+        snapshot, self._snapshot = self._snapshot, None
+        assert snapshot is not None, "a thread runs once"
         try:
-            self.size = write_checkpoint(self._container, self._snapshot, self._start_at)
+            self.size = write_checkpoint(self._container, snapshot, self._start_at)
         except StorageError as failure:
             self._failure = failure
             log.warning("the checkpoint was not written, the log goes on: %s", failure)
+        finally:
+            snapshot.frozen.close()
 
     def wait(self) -> None:
         """Return when the checkpoint is in the file; raises if it could not be written."""
@@ -116,13 +122,17 @@ class CheckpointWriter(threading.Thread):
 class Durable:
     """The journal of a database in a container.
 
-    ``snapshot`` copies the database; it is called while no commit is under way.
+    ``snapshot`` freezes the database; it is called while no commit is under way, with a folder that has room.
     """
 
     forgets = False
 
     def __init__(
-        self, container: Container, lock: LockFile, snapshot: Callable[[], Snapshot], checkpoint_bytes: int
+        self,
+        container: Container,
+        lock: LockFile,
+        snapshot: Callable[[Path], Snapshot],
+        checkpoint_bytes: int,
     ) -> None:
         self._container, self._lock, self._snapshot = container, lock, snapshot
         self._written, checkpoint = container.sizes()
@@ -150,10 +160,10 @@ class Durable:
         return self._container.version_of(token)
 
     def checkpoint(self) -> CheckpointWriter:
-        """Copy the database and write the copy in a thread of its own, one at a time."""
+        """Freeze the database and write it in a thread of its own, one at a time."""
         if self._writer is not None:
             self._writer.join()
-        self._writer = CheckpointWriter(self._container, self._snapshot())
+        self._writer = CheckpointWriter(self._container, self._snapshot(self._container.path.parent))
         self._written = 0
         self._writer.start()
         return self._writer

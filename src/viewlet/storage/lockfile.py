@@ -10,6 +10,7 @@ from __future__ import annotations
 import fcntl
 import os
 import re
+import time
 import weakref
 import zlib
 from contextlib import suppress
@@ -19,6 +20,9 @@ from pathlib import Path
 from viewlet.errors import StorageError
 
 _LINE = re.compile(r"viewlet pid (\d+) boot (\S+) durability (\w+) acknowledged (\d+) check ([0-9a-f]{8})\n")
+
+ORPHAN_SECONDS = 2.0
+"""A child that was just made to copy memory closes the lock, but its parent may be killed before it does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +82,7 @@ class LockFile:
         self._mark = Mark(os.getpid(), boot_id(), durability, 0)
 
     def _acquire(self, container: Path) -> int:
+        until = time.monotonic() + ORPHAN_SECONDS
         while True:
             descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             try:
@@ -88,8 +93,10 @@ class LockFile:
                 pass  # the holder released it, and removed it, between our open and our lock: again
             except BlockingIOError:
                 holder = re.match(rb"viewlet pid (\d+)", os.pread(descriptor, 64, 0))
-                os.close(descriptor)
-                raise StorageError(_held(container, int(holder[1]) if holder else None)) from None
+                if holder is None or _is_alive(int(holder[1])) or time.monotonic() > until:
+                    os.close(descriptor)
+                    raise StorageError(_held(container, int(holder[1]) if holder else None)) from None
+                time.sleep(0.001)
             os.close(descriptor)
 
     def acknowledge(self, sequence: int) -> None:
@@ -107,6 +114,16 @@ class LockFile:
     def leave(self) -> None:
         """Close the file as it is: for a forked child, whose parent goes on, or an opening that failed."""
         self._close()
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass  # somebody else's
+    return True
 
 
 def _held(container: Path, pid: int | None) -> str:

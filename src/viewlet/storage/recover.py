@@ -22,7 +22,7 @@ from viewlet.sql.parse import CreateTable, CreateView, Drop
 from viewlet.storage.checkpoint import ViewState
 from viewlet.storage.container import SYNCHRONOUS, Container, Entry, Part
 from viewlet.storage.definitions import Definition, decode_definition
-from viewlet.storage.encode import Commit, decode_changes, decode_entries, decode_rows
+from viewlet.storage.encode import Commit, decode_block, decode_changes, decode_entries, decode_rows
 from viewlet.storage.journal import Durability, Durable
 from viewlet.storage.lockfile import LockFile, Mark, boot_id
 
@@ -127,6 +127,8 @@ class _Recovery:
                     views.append((statement, [{} for _ in births[part.name]["labels"]]))
                 case ["entries", number]:
                     views[-1][1][int(number)].update(decode_entries(part.body))
+                case ["amounts", number]:
+                    views[-1][1][int(number)].update(decode_block(part.body))
                 case _:
                     raise StorageError(
                         f"{self._container.path}: the checkpoint holds an unknown {part.kind!r}"

@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from typing import Protocol, TypeAlias, runtime_checkable
 
 from viewlet.backends.base import Engine
+from viewlet.backends.native.engine import NativeEngine
+from viewlet.backends.native.image import Frozen, FrozenMap
 from viewlet.backends.reference.reevaluate import Reevaluate
 from viewlet.calculus.canonical import numbered_text
 from viewlet.calculus.evaluate import Key, Number
@@ -21,6 +23,9 @@ from viewlet.triggers.reach import part_of
 
 StreamState: TypeAlias = Mapping[str, Mapping[Key, Number]]
 """Entries by the definition of their map, or by the stream whose rows they are."""
+
+FrozenState: TypeAlias = Mapping[str, Mapping[Key, Number] | FrozenMap]
+"""The same, where native maps are not copied but frozen."""
 
 
 @runtime_checkable
@@ -50,6 +55,14 @@ def state_of(engine: Engine, view: str) -> StreamState:
         f"view {view!r}: {type(engine).__name__} cannot give out what it holds of streams; "
         "the log keeps it, use backend='reference' for checkpoints"
     )
+
+
+def frozen_state_of(engine: Engine, view: str, frozen: Frozen) -> FrozenState:
+    """What :func:`state_of` gives, as of when the engine was frozen; one that is not native is copied."""
+    if not isinstance(engine, NativeEngine):
+        return state_of(engine, view)
+    maps = _stream_maps(engine.program, view).items()
+    return {label: frozen.map(engine, name) for label, name in maps}
 
 
 def labels_of(engine: Engine, view: str) -> frozenset[str]:

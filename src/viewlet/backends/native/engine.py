@@ -52,7 +52,7 @@ MESSAGES = {
 }
 """What the error bits of ``runtime/status.h`` and ``runtime/program.h`` mean."""
 
-SEARCHES: Ordered = frozenset({"search"})
+SEARCHES: Ordered = True
 """The ordered access paths that compiled programs have."""
 
 REMEMBERED_VIEWS = 24
@@ -63,7 +63,7 @@ REPLAY_ROWS = 500
 
 
 @dataclass(slots=True)
-class _Running:
+class Running:
     """A program that has been compiled and opened."""
 
     program: Program
@@ -125,7 +125,7 @@ class NativeEngine:
         self._batches: Batches = batches
         self._queries: dict[str, Query] = {}
         self._pending: list[_Pending] = []
-        self._running: _Running | None = None
+        self._running: Running | None = None
         self._stale = True
         self._history = ""
 
@@ -370,6 +370,10 @@ class NativeEngine:
         """Add entries to one map: how a view gets back what it held of streams."""
         self._run().load(name, entries)
 
+    def running(self) -> Running:
+        """The compiled program with its state, for those who write it down."""
+        return self._run()
+
     def tables(self) -> tuple[str, ...]:
         """The tables whose changes matter; compiles what waits."""
         return self._run().source.tables
@@ -378,7 +382,7 @@ class NativeEngine:
         """The C text of the present program."""
         return self._run().source.text
 
-    def _in_batch(self, running: _Running, table: str, granularity: Granularity, rows: int) -> bool:
+    def _in_batch(self, running: Running, table: str, granularity: Granularity, rows: int) -> bool:
         """Should the batch trigger run? Where there is none, a row costs no more than its own effect."""
         if not running.loops.tables[table].batched:
             return False
@@ -397,13 +401,13 @@ class NativeEngine:
 
     # Building
 
-    def _run(self) -> _Running:
+    def _run(self) -> Running:
         """The present program, compiled if views came or went since."""
         if self._running is not None and not self._stale:
             return self._running
         program = self.program
         loops, source = self._in_c(program)
-        fresh = _Running(program, loops, source, open_program(source, flags=self._flags, limit=self._limit))
+        fresh = Running(program, loops, source, open_program(source, flags=self._flags, limit=self._limit))
         new = {name for pending in self._pending for name in pending.maps}
         old = self._running
         if old is not None:
@@ -431,7 +435,7 @@ class NativeEngine:
                 remember(key, known)
         return known
 
-    def _replay(self, fresh: _Running, contents: Mapping[str, Bag]) -> None:
+    def _replay(self, fresh: Running, contents: Mapping[str, Bag]) -> None:
         for table, bag in contents.items():
             if table in fresh.source.tables:
                 batch = self._in_batch(fresh, table, "auto", len(bag))

@@ -91,6 +91,15 @@ class OpenProgram(Protocol):
     def add(self, record: int, entries: list[tuple[Any, ...]]) -> tuple[int, int] | None:
         """Add to entries."""
 
+    def twin(self) -> OpenProgram:
+        """The same program, closed, until a state is thawed."""
+
+    def thaw(self, file: int) -> None:
+        """Take over the state in a file, which :func:`save` wrote."""
+
+    def amounts(self, record: int, field: int, after: int, most: int) -> tuple[int, list[bytes]]:
+        """Keys and one field of some entries, and where to go on, 0 at the end; see ``runtime/image.h``."""
+
     def sizes(self) -> list[tuple[int, int]]:
         """Entries and bytes of every record."""
 
@@ -112,6 +121,18 @@ def bridge() -> Any:
     module = importlib.util.module_from_spec(specification)
     loader.exec_module(module)
     return module
+
+
+def save(states: list[tuple[OpenProgram, int]]) -> int:
+    """Write states to files, all as of now, in a child of this process; returns its pid."""
+    child: int = bridge().save(states)
+    return child
+
+
+def finished(child: int) -> bool:
+    """Wait for the child that :func:`save` made: was everything written?"""
+    written: bool = bridge().finished(child)
+    return written
 
 
 def open_program(source: Source, *, flags: Sequence[str] = DEFAULT_FLAGS, limit: int = 0) -> OpenProgram:

@@ -28,8 +28,9 @@ from viewlet.backends.native.forms import (
     stored_form,
 )
 from viewlet.backends.native.functions import STRICT
+from viewlet.backends.native.orders import note_seen, order_at, see
 from viewlet.backends.native.scalars import Registry, Scalars, to_cell
-from viewlet.backends.native.searches import CEdge, Searches, note_seen, order_at, see
+from viewlet.backends.native.searches import CEdge, Searches
 from viewlet.backends.native.storage import CRecord
 from viewlet.calculus.nodes import Argument
 from viewlet.core.scalar import COMPARISONS, Call, Const, Scalar, Var, variables
@@ -49,12 +50,14 @@ from viewlet.loops.nodes import (
     Loop,
     Offer,
     Op,
+    Peak,
     Pending,
     Product,
     Read,
     Seek,
     Span,
     Total,
+    Visit,
     Yield,
 )
 from viewlet.loops.ranges import I64, I128, Interval, type_interval, within
@@ -153,11 +156,15 @@ class Operations:
                 Searches(self).seek(op)
             case Span():
                 Searches(self).span(op)
+            case Peak():
+                Searches(self).peak(op)
+            case Visit():
+                Searches(self).visit(op)
             case _:
                 assert_never(op)
 
     def _pending(self, op: Pending) -> None:
-        order, edge = order_at(self.records[op.record], op.position), self.out.fresh("y")
+        order, edge = order_at(self.records[op.record], op.axis), self.out.fresh("y")
         self.out.line(f"{order.name}_edge {edge} = {{0}};")
         self.names[op.edge.name] = CEdge(edge, Form.I64, kind=f"{order.name}_edge")
 

@@ -1,8 +1,7 @@
-"""Ordered indexes, edges and spans in C.
+"""Edges, spans, peaks and visits in C.
 
-An ordered index is a tree of ``ordered_tree.h``; with further key columns, one tree for each of their values,
-found through a hash table. The predicate of a search is compiled into the walk down the tree, where the sums
-that it reads are local variables: nothing is called per key that is asked.
+The predicate of a search is compiled into the walk down the tree of an ordered index (``orders.py``), where
+the sums that it reads are local variables: nothing is called per key that is asked.
 """
 
 from __future__ import annotations
@@ -12,15 +11,16 @@ from dataclasses import dataclass, replace
 from functools import reduce
 from typing import TYPE_CHECKING
 
-from viewlet.backends.native.forms import CValue, Form, Writer, field_form, form_of, stored_form
+from viewlet.backends.native.forms import CValue, Form, Writer, form_of
+from viewlet.backends.native.orders import COrder, order_at
 from viewlet.core.node import walk
 from viewlet.core.scalar import Call, Const, Scalar, Var
-from viewlet.loops.nodes import Along, Limit, Order, Record, Seek, Span
+from viewlet.core.types import Type
+from viewlet.loops.nodes import Along, Limit, Peak, Seek, Span, Visit
 from viewlet.loops.ranges import type_interval
 
 if TYPE_CHECKING:
     from viewlet.backends.native.operations import Operations
-    from viewlet.backends.native.storage import CRecord
 
 
 STRIDE = 4
@@ -32,212 +32,6 @@ class CEdge(CValue):
     """The variable of an edge, of the type ``kind``."""
 
     kind: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class COrder:
-    """An ordered index with its C name; ``r3o0`` is the tree on the first order of ``r3``."""
-
-    name: str
-    record: Record
-    order: Order
-
-    @property
-    def sliced(self) -> bool:
-        """Is there a tree for each value of the other key columns?"""
-        return len(self.record.keys) > 1
-
-    @property
-    def fields(self) -> list[tuple[int, Form]]:
-        """The fields that it sums, by their numbers in the record."""
-        named = enumerate(self.record.fields)
-        return [(i, field_form(f.type)) for i, f in named if f.name in self.order.fields]
-
-    def whole(self, record: str, tree: str) -> str:
-        """The sums over all entries; of a single tree they are at hand."""
-        return f"{self.name}_total(a, {tree})" if self.sliced else f"s->{record}.{self.name}_all"
-
-    def member(self, field: str) -> str:
-        """The C member of a field; the first 64-bit one takes the place of the count that every tree has."""
-        number = next(i for i, f in enumerate(self.record.fields) if f.name == field)
-        return self.member_of(number)
-
-    def member_of(self, number: int) -> str:
-        """The C member of the field of a number."""
-        counted = next((i for i, form in self.fields if form is Form.I64), None)
-        return "n" if number == counted else f"f{number}"
-
-
-def orders_of(at: CRecord) -> list[COrder]:
-    """The ordered indexes of a record."""
-    return [COrder(f"{at.name}o{i}", at.record, order) for i, order in enumerate(at.record.orders)]
-
-
-def order_at(at: CRecord, position: int) -> COrder:
-    """The ordered index along a key column."""
-    return next(order for order in orders_of(at) if order.order.position == position)
-
-
-def is_noted(record: Record) -> bool:
-    """Does anything beside the entry itself have to know when an entry changes?"""
-    return bool(record.orders or record.signed)
-
-
-def noted_fields(record: Record) -> list[int]:
-    """The fields whose changes have to be known, by their numbers."""
-    names = {*record.signed, *(name for order in record.orders for name in order.fields)}
-    return [i for i, field in enumerate(record.fields) if field.name in names]
-
-
-# Declarations
-
-
-def write_orders(out: Writer, at: CRecord, write_key: Callable[[str, Sequence[int]], None]) -> None:
-    """The types of a record's ordered indexes; ``write_key`` declares a key of some columns."""
-    for order in orders_of(at):
-        name = order.name
-        out.line(f"#define ORD_NAME {name}")
-        summed = [(i, form) for i, form in order.fields if order.member_of(i) != "n"]
-        types = {Form.I64: "int64_t", Form.I128: "ord_i128"}
-        fields = " ".join(f"F({types[form]}, {order.member_of(i)}, sum)" for i, form in summed)
-        out.line(f"#define ORD_FIELDS(F) {fields}")
-        if form_of(at.record.keys[order.order.position].type) is Form.I128:
-            out.line("#define ORD_KEY_INT128")
-        if order.sliced:
-            out.line("#define ORD_LEAF 16")
-        out.line('#include "ordered_tree.h"')
-        with out.block("typedef struct"):
-            out.line("bool known, after;")
-            out.line("int8_t side; /* before all keys, at or after the key, after all keys */")
-            out.line(f"{name}_key key;")
-            out.line(f"{name}_rec before;")
-        out.lines[-1] += f" {name}_edge;"
-        if order.sliced:
-            others = [i for i in range(len(at.record.keys)) if i != order.order.position]
-            write_key(f"{name}s", others)
-            out.line(f"typedef struct {{ {name}s_key key; {name} tree; uint32_t id; }} {name}s_record;")
-            out.line(f"#define VL_MAP {name}s")
-            out.line("#define VL_MAP_EMPTY(r) ((r)->tree.size == 0)")
-            out.line('#include "map_pooled.h"')
-
-
-def order_members(at: CRecord) -> list[tuple[str, str, int]]:
-    """What the state of a record holds for its ordered indexes and counts of negative entries."""
-    found = [("vl_map_pooled" if order.sliced else order.name, order.name, 0) for order in orders_of(at)]
-    found += [(f"{order.name}_rec", f"{order.name}_all", 0) for order in orders_of(at) if not order.sliced]
-    if at.record.orders:
-        found.append(("uint64_t", "ordered_bytes", 0))
-    found += [("uint64_t", f"negative_f{i}", 0) for i in _signed(at.record)]
-    if is_noted(at.record):
-        found.append((f"{at.name}_record", "seen", 0))
-    return found
-
-
-def _signed(record: Record) -> list[int]:
-    return [i for i, field in enumerate(record.fields) if field.name in record.signed]
-
-
-def write_note(out: Writer, at: CRecord) -> None:
-    """``r3_changed``: an entry has changed by some amounts; it holds the new sums already."""
-    if not is_noted(at.record):
-        return
-    if not orders_of(at):  # nobody has brought the arithmetic of sums along
-        out.line('#include "ordered_types.h"')
-    name = at.name
-    fields = noted_fields(at.record)
-    amounts = "".join(f", {field_form(at.record.fields[i].type).value} d{i}" for i in fields)
-    head = f"VL_FUNCTION void {name}_changed(vl_arena *a, {name}_store *m, const {name}_record *r{amounts})"
-    with out.block(head):
-        out.line("(void)a;")
-        for i in _signed(at.record):
-            old = f"ORD_MINUS(r->f{i}, d{i})"
-            out.line(f"m->negative_f{i} += (uint64_t)(r->f{i} < 0) - (uint64_t)({old} < 0);")
-        for i in sorted({i for order in orders_of(at) for i, form in order.fields if form is Form.I128}):
-            out.line(f"a->errors |= vl_bit_if(vl_beyond_i128(r->f{i}, VL_ORDERED_MOST), VL_E_DECIMAL);")
-        for order in orders_of(at):
-            _write_order_add(out, at, order)
-    changed = ", ".join(f"ORD_MINUS(r->f{i}, m->seen.f{i})" for i in fields)
-    head = f"VL_COLD void {name}_replaced(vl_arena *a, {name}_store *m, const {name}_record *r)"
-    out.line(f"{head} {{ {name}_changed(a, m, r, {changed}); }}")
-
-
-def _write_order_add(out: Writer, at: CRecord, order: COrder) -> None:
-    """NULL keys are in no order; amounts that are all 0 change nothing."""
-    position = order.order.position
-    tests = [" || ".join(f"d{i} != 0" for i, _ in order.fields)]
-    if at.record.keys[position].nullable:
-        tests.append(f"!(r->key.nulls >> {position} & 1)")
-    with out.block(f"if ({' && '.join(f'({test})' for test in tests)})"):
-        tree = f"&m->{order.name}"
-        slices = f"vl_map_pooled_bytes(&m->{order.name})"
-        if order.sliced:
-            out.line(f"m->ordered_bytes -= {slices};")
-            parts = [f".k{i} = r->key.k{i}" for i in range(len(at.record.keys)) if i != position]
-            mask = _null_mask(at.record, position)
-            if mask:
-                parts.append(f".nulls = r->key.nulls & {mask:#x}")
-            out.line(f"const {order.name}s_key key = {{{', '.join(parts)}}};")
-            out.line(f"{order.name}s_record *slice = {order.name}s_upsert(a, &m->{order.name}, &key);")
-            tree = "&slice->tree"
-        out.line(f"{order.name} *tree = {tree};")
-        out.line("const uint64_t bytes = tree->account.bytes;")
-        parts = [f".{order.member_of(i)} = d{i}" for i, _ in order.fields]
-        out.line(f"const {order.name}_rec change = {{{', '.join(parts)}}};")
-        key = _tree_key(at.record, position, f"r->key.k{position}")
-        out.line(f"{order.name}_add(a, tree, {key}, &change, NULL);")
-        out.line("m->ordered_bytes += tree->account.bytes - bytes;")
-        if not order.sliced:
-            out.line(f"{order.name}_join(&m->{order.name}_all, &change);")
-        if order.sliced:
-            out.line(f"{order.name}s_settle(a, &m->{order.name}, slice);")
-            out.line(f"m->ordered_bytes += {slices};")
-
-
-def _null_mask(record: Record, position: int) -> int:
-    return sum(1 << i for i, key in enumerate(record.keys) if key.nullable and i != position)
-
-
-def _tree_key(record: Record, position: int, text: str) -> str:
-    """A stored key as a key of the tree."""
-    return f"ord_key_of_double({text})" if stored_form(record.keys[position].type)[0] == "double" else text
-
-
-def _key_value(record: Record, position: int, text: str) -> CValue:
-    """A key of the tree as a value."""
-    kind = record.keys[position].type
-    if form_of(kind) is Form.F64:
-        return CValue(f"ord_double_of_key({text})", Form.F64)
-    return CValue(text, form_of(kind), None, type_interval(kind))
-
-
-def note_change(out: Writer, at: CRecord, entry: str, amounts: Mapping[str, str]) -> None:
-    """Tell that an entry has changed by amounts, given by C members."""
-    fields = noted_fields(at.record)
-    if any(f"f{i}" in amounts for i in fields):
-        changes = "".join(f", {amounts.get(f'f{i}', '0')}" for i in fields)
-        out.line(f"{at.name}_changed(a, &s->{at.name}, {entry}{changes});")
-
-
-def see(out: Writer, at: CRecord, entry: str) -> None:
-    """Remember an entry before it is overwritten."""
-    if is_noted(at.record):
-        out.line(f"s->{at.name}.seen = *{entry};")
-
-
-def note_seen(out: Writer, at: CRecord, entry: str) -> None:
-    """Tell that the entry last seen has been overwritten."""
-    if is_noted(at.record):
-        out.line(f"{at.name}_replaced(a, &s->{at.name}, {entry});")
-
-
-def init_orders(out: Writer, at: CRecord) -> None:
-    """Make a record's ordered indexes; a tree alone is empty when it is zeros."""
-    for order in orders_of(at):
-        if order.sliced:
-            out.line(f"if (!{order.name}s_init(a, &s->{at.name}.{order.name})) return false;")
-
-
-# Walks
 
 
 class Searches:
@@ -254,7 +48,7 @@ class Searches:
         """Find an edge, unless it is known."""
         edge = self._edge(op.edge)
         at = self.operations.records[op.along.record]
-        order = order_at(at, op.along.position)
+        order = order_at(at, op.along.axis)
 
         def write(inner: Operations) -> None:
             found = inner.names[op.edge.name].text
@@ -327,7 +121,7 @@ class Searches:
     def span(self, op: Span) -> None:
         """Sums between two edges, or by scans while a needed sum is negative somewhere."""
         at = self.operations.records[op.along.record]
-        order = order_at(at, op.along.position)
+        order = order_at(at, op.along.axis)
         values: dict[str, CValue] = {}
         for field, var in op.reads:
             form, name = at.form(field), self.out.fresh("v")
@@ -346,6 +140,83 @@ class Searches:
             call = self._procedure("VL_COLD", replace(op, reads=(), start=None, stop=None), values, write)
             self.out.line(f"else {call};")
         self.operations.names.update(values)
+
+    def peak(self, op: Peak) -> None:
+        """The best value between two edges, or by a scan while a needed sum is negative somewhere."""
+        order = order_at(self.operations.records[op.along.record], op.along.axis)
+        form, name = form_of(op.var.type), self.out.fresh("v")
+        self.out.line(f"{form.value} {name} = 0;")
+        self.out.line(f"bool {name}_null = true;")
+        needs = [self._negatives(record, field) for record, field in op.needs]
+        with self.out.block(f"if (VL_LIKELY(({' | '.join(needs)}) == 0))" if needs else ""):
+            self._greatest(op, order, name)
+        if needs:
+            with self.out.block("else"):
+                inner = self.operations.child()
+                inner.block(op.scan)
+                found = inner.names[op.var.name]
+                self.out.line(f"{name} = {found.text};")
+                self.out.line(f"{name}_null = {found.null};")
+        self.operations.names[op.var.name] = CValue(name, form, f"{name}_null", type_interval(op.var.type))
+
+    def _greatest(self, op: Peak, order: COrder, into: str) -> None:
+        """From edges to the least and greatest key in between; the edge behind a key is the next key."""
+        start, stop = (self._edge(limit.edge) if limit else "" for limit in (op.start, op.stop))
+        tree = self._tree(op.along, order)
+        low, high, tests = "ORD_I128_MIN", "ORD_I128_MAX", []
+        if start:
+            tests.append(f"{start}.side <= 0 && !({start}.after && {start}.key == ORD_I128_MAX)")
+            low = f"{start}.side < 0 ? {low} : {start}.key + {start}.after"
+        if stop:
+            tests.append(f"{stop}.side >= 0 && !(!{stop}.after && {stop}.key == ORD_I128_MIN)")
+            high = f"{stop}.side > 0 ? {high} : {stop}.key - !{stop}.after"
+        if start and stop:
+            tests.append(f"!({self._crosses(start, stop)})")
+        with self.out.block(f"if ({' && '.join(tests)})" if tests else ""):
+            first, last, rec = self.out.fresh("k"), self.out.fresh("k"), self.out.fresh("b")
+            self.out.line(f"const {order.name}_key {first} = {low}, {last} = {high};")
+            self.out.line(
+                f"const {order.name}_rec {rec} = {order.name}_sum_range(a, {tree}, {first}, {last});"
+            )
+            axis = order.axis
+            assert axis.of is not None
+            best = f"{rec}.best" if axis.holds == "max" else f"~{rec}.best"
+            with self.out.block(f"if ({rec}.n != 0)"):
+                self.out.line(f"{into} = {_key_value(order.record.keys[axis.of].type, best).text};")
+                self.out.line(f"{into}_null = false;")
+
+    def visit(self, op: Visit) -> None:
+        """The keys between two edges; the tree does not change meanwhile."""
+        order = order_at(self.operations.records[op.along.record], op.along.axis)
+        start, stop = (self._edge(limit.edge) if limit else "" for limit in (op.start, op.stop))
+        with self.out.block():
+            tree, path, key = self._tree(op.along, order), self.out.fresh("p"), self.out.fresh("k")
+            self.out.line(f"{order.name}_path {path};")
+            step, ends = ("previous", (stop, start)) if op.down else ("next", (start, stop))
+            head = f"bool more = {self._first(order, tree, path, ends[0], down=op.down)}"
+            with self.out.block(f"for ({head}; more; more = {order.name}_{step}(a, {tree}, &{path}))"):
+                self.out.line(f"const {order.name}_key {key} = {order.name}_path_key(&{path});")
+                if ends[1]:
+                    self.out.line(f"if ({_is_past(ends[1], key, down=op.down)}) break;")
+                inner = self.operations.child()
+                kind = order.record.keys[order.axis.position].type
+                inner.names[op.key.name] = inner.scalars.named(_key_value(kind, key))
+                inner.block(op.body)
+                if op.once:
+                    assert self.operations.target is not None, "a visit that ends with an offer is in a best"
+                    self.out.line(f"if (!{self.operations.target.value.null}) break;")
+
+    def _first(self, order: COrder, tree: str, path: str, edge: str, *, down: bool) -> str:
+        """Whether there is a key to begin with, and the path to it."""
+        name, to = order.name, f"(a, {tree}, &{path})"
+        whole = f"{name}_{'last' if down else 'first'}{to}"
+        if not edge:
+            return whole
+        at = f"(a, {tree}, {edge}.key, &{path})"
+        behind, before = ("at_most", "below") if down else ("above", "at_least")
+        here = f"({edge}.after ? {name}_{behind}{at} : {name}_{before}{at})"
+        side = ">" if down else "<"
+        return f"{edge}.side == 0 ? {here} : {edge}.side {side} 0 && {whole}"
 
     def _negatives(self, record: str, field: str) -> str:
         at = self.operations.records[record]
@@ -392,6 +263,20 @@ class Searches:
         return name
 
 
+def _is_past(edge: str, key: str, *, down: bool) -> str:
+    """Does a key lie on the far side of an edge?"""
+    side, sign, at = ("> 0", "<", f"{edge}.after") if down else ("< 0", ">", f"!{edge}.after")
+    beyond = f"{key} {sign} {edge}.key || ({key} == {edge}.key && {at})"
+    return f"{edge}.side {side} || ({edge}.side == 0 && ({beyond}))"
+
+
+def _key_value(kind: Type, text: str) -> CValue:
+    """A key of a tree as a value."""
+    if form_of(kind) is Form.F64:
+        return CValue(f"ord_double_of_key({text})", Form.F64)
+    return CValue(text, form_of(kind), None, type_interval(kind))
+
+
 @dataclass(slots=True)
 class _Walk:
     """The walk down one tree that finds one edge."""
@@ -430,7 +315,8 @@ class _Walk:
         """``in``: does an entry with this key, or the point behind these sums, lie before the edge?"""
         inner = self.operations.child()
         if self.op.key is not None:
-            value = _key_value(self.order.record, self.order.order.position, key)
+            key = f"ord_pair_slice({key})" if self.order.is_pair else key
+            value = _key_value(self.order.record.keys[self.order.axis.position].type, key)
             inner.names[self.op.key.name] = inner.scalars.named(value)
         for running in self.op.sums:
             member = self.order.member(running.field)

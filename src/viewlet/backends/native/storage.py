@@ -12,7 +12,13 @@ from itertools import zip_longest
 from typing import TypeAlias
 
 from viewlet.backends.native.forms import Form, Writer, field_form, stored_form
-from viewlet.backends.native.searches import order_members, write_note, write_orders
+from viewlet.backends.native.orders import (
+    order_members,
+    presences_of,
+    write_note,
+    write_orders,
+    write_presences,
+)
 from viewlet.loops.nodes import Record
 
 MAX_INPLACE_BYTES = 56
@@ -40,11 +46,16 @@ class CRecord:
     def pooled(self) -> bool:
         """Do entries need an id, because of an index, their size, or removal in a loop?"""
         record = self.record
-        if record.slices or record.swept or record.role != "map" or self.apart:
+        if self.indexed or record.swept or record.role != "map" or self.apart:
             return True
         sizes = [stored_form(key.type)[1] for key in record.keys]
         sizes += [8 if field_form(f.type) is Form.I64 else 16 for f in record.fields]
         return sum(sizes) > MAX_INPLACE_BYTES
+
+    @property
+    def indexed(self) -> bool:
+        """Has something to know of entries that come or go?"""
+        return bool(self.record.slices or presences_of(self))
 
     @property
     def nullable(self) -> bool:
@@ -90,7 +101,7 @@ def write_record(out: Writer, at: CRecord, *, inline: bool = False) -> None:
     _hash_and_equal(out, name, at, columns, at.record.home)
     out.line(f"#define VL_MAP {name}")
     out.line(f"#define VL_MAP_EMPTY(r) ({empty(at)})")
-    if at.record.slices:
+    if at.indexed:
         out.line("#define VL_MAP_INDEXED")
     if at.record.home:
         out.line("#define VL_MAP_HOME")
@@ -102,13 +113,16 @@ def write_record(out: Writer, at: CRecord, *, inline: bool = False) -> None:
     write_orders(out, at, lambda own, positions: _write_key(out, own, at, positions))
     _struct(out, f"{name}_store", [*members, *order_members(at)])
     write_note(out, at)
-    if at.record.slices:
-        for function, call in (("attach", "add"), ("detach", "drop")):
+    write_presences(out, at)
+    if at.indexed:
+        for function, call, n in (("attach", "add", 1), ("detach", "drop", -1)):
             with out.block(f"static void {name}_{function}(vl_arena *a, vl_map_pooled *m, {name}_record *r)"):
                 out.line(f"{name}_store *store = ({name}_store *)m;")
                 for positions in at.record.slices:
                     index = at.slice(positions)
                     out.line(f"{index}_{call}(a, m, &store->{index}, r);")
+                if presences_of(at):
+                    out.line(f"{name}_present(a, store, r, {n});")
     _write_calls(out, at, inline)
 
 

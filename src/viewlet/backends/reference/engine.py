@@ -115,7 +115,7 @@ class ReferenceEngine:
         for name in names:
             try:
                 self._checks[name](keys)
-            except (ValueRangeError, OverflowError) as reason:
+            except ValueRangeError as reason:
                 raise ValueRangeError(f"view {name!r}: {reason}") from None
 
     def output(self, name: str) -> Bag:

@@ -108,6 +108,8 @@ class SparkEngine:
         share jobs. So it is then that a batch is refused, all of it, and undoing it is left to nobody.
         """
         self._compiler.advance(table)
+        if not changes:
+            return {name: {} for name in watched}
         running = self._run()
         in_columns = self._native and granularity != "tuple" and running.in_batches(table)
         before = {name: self.output(name) for name in watched}
@@ -183,10 +185,20 @@ class SparkEngine:
         ]
 
     def contents(self, name: str) -> Mapping[Key, Number]:
-        """The entries of one map, for tests and the curious."""
+        """The entries of one map, wherever they are."""
+        if name in self._waiting:
+            return dict(self._waiting[name])
         coordinator = self._run()
         self._flush()
         return coordinator.contents([name])[name]
+
+    def load(self, name: str, entries: Mapping[Key, Number]) -> None:
+        """Add entries to one map: how a view gets back what it held of streams. Spread when next used."""
+        held = dict(self.contents(name))
+        for key, number in entries.items():
+            held[key] = held.get(key, 0) + number
+        self._waiting[name] = {key: number for key, number in held.items() if number}
+        self._stale = True
 
     def close(self) -> None:
         """Give up the partitions."""
@@ -219,8 +231,12 @@ class SparkEngine:
 
 
 def on_spark(spark: Any, partitions: int | None = None) -> Callable[[SiteCode], Cluster]:
-    """Makes partitions on a Spark session, by default as many as it runs tasks at once."""
-    count = partitions or spark.sparkContext.defaultParallelism
+    """Makes partitions on a Spark session.
+
+    As many as ``spark.viewlet.partitions`` says, by default as the session runs tasks at once.
+    """
+    context = spark.sparkContext
+    count = partitions or int(spark.conf.get("spark.viewlet.partitions", str(context.defaultParallelism)))
     return lambda code: SparkCluster(Workers(spark, PartitionCode(code), count))
 
 

@@ -12,6 +12,7 @@
  *   Program.suspect(), Program.check(view)                may a view have become unreadable, and has it?
  *   Program.counts(record, schema, array)                 how often the rows of a batch are in a record
  *   Program.add(record, entries), Program.sizes(), Program.bytes()
+ *   save(..), finished(pid), Program.twin(), .thaw(fd), .amounts(..)   a state as it was, meanwhile (image.h)
  *
  * A batch that fails is undone by its opposite, so that it leaves no trace; VL_E_LOST means that this was not
  * possible. The interpreter lock is released while a batch runs.
@@ -46,8 +47,12 @@ typedef struct {
     const vl_program_description *program;
     vl_instance instance;
     PyObject *functions; /* tuple of callables */
+    char *path;          /* of the library */
+    uint64_t strings_at; /* in the state */
     bool open, busy;
 } Program;
+
+static PyTypeObject ProgramType;
 
 /* ---- numbers ---- */
 
@@ -735,6 +740,7 @@ static void Program_dealloc(Program *self) {
     free(self->instance.later.bytes);
     forget_feeds(self);
     if (self->library) dlclose(self->library);
+    free(self->path);
     Py_XDECREF(self->functions);
     Py_TYPE(self)->tp_free((PyObject *)self);
 }
@@ -823,6 +829,18 @@ static PyObject *Program_lane(Program *self, PyObject *args) {
 #include "gate.h"
 #include "shown.h"
 #include "changes.h"
+#include "image.h"
+
+static Program *load_program(const char *path, PyObject *functions);
+
+/* The same program, closed: it waits for a state to be thawed. */
+static PyObject *Program_twin(Program *self, PyObject *unused) {
+    (void)unused;
+    if (!check_open(self)) return NULL;
+    Program *twin = load_program(self->path, self->functions);
+    if (twin) twin->strings_at = (uint64_t)((uint8_t *)self->instance.strings - (uint8_t *)self->instance.state);
+    return (PyObject *)twin;
+}
 
 static PyMethodDef Program_methods[] = {
     {"apply", (PyCFunction)Program_apply, METH_VARARGS, "apply(table, rows, weights, batch)"},
@@ -842,6 +860,9 @@ static PyMethodDef Program_methods[] = {
     {"counts", (PyCFunction)Program_counts, METH_VARARGS, "counts(record, schema, array) -> bytes of 64-bit integers"},
     {"sizes", (PyCFunction)Program_sizes, METH_NOARGS, "sizes() -> [(entries, bytes)] by record"},
     {"bytes", (PyCFunction)Program_bytes, METH_NOARGS, "bytes of the whole state"},
+    {"twin", (PyCFunction)Program_twin, METH_NOARGS, "the same program without state"},
+    {"thaw", (PyCFunction)Program_thaw, METH_O, "thaw(fd): take over a state that was saved"},
+    {"amounts", (PyCFunction)Program_amounts, METH_VARARGS, "amounts(record, field, after, most) -> (after, runs)"},
     {"close", (PyCFunction)Program_close, METH_NOARGS, "give the state back"},
     {NULL, NULL, 0, NULL},
 };
@@ -856,11 +877,8 @@ static PyTypeObject ProgramType = {
 };
 
 static bool start(Program *self, uint64_t limit) {
-    static const uint8_t hash[32] = {0};
     vl_instance *x = &self->instance;
-    x->host = self;
-    x->call = call_host;
-    if (vl_arena_create(&x->arena, limit, hash)) return false;
+    if (vl_arena_create(&x->arena, limit, NO_HASH)) return false;
     self->open = true;
     vl_account account = {0};
     vl_ref state = vl_alloc_zeroed(&x->arena, &account, self->program->state_bytes);
@@ -870,24 +888,34 @@ static bool start(Program *self, uint64_t limit) {
     return self->program->init(x);
 }
 
+/* A program without state. */
+static Program *load_program(const char *path, PyObject *functions) {
+    Program *self = PyObject_New(Program, &ProgramType);
+    if (!self) return NULL;
+    memset((char *)self + sizeof(PyObject), 0, sizeof *self - sizeof(PyObject));
+    self->functions = Py_NewRef(functions);
+    self->instance.host = self;
+    self->instance.call = call_host;
+    self->path = strdup(path);
+    self->library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    self->program = self->library ? dlsym(self->library, "vl_program") : NULL;
+    if (self->path && self->program && self->program->abi == VL_PROGRAM_ABI) return self;
+    if (self->path)
+        PyErr_Format(PyExc_ImportError, "%s: %s", path, self->program ? "made for another bridge" : dlerror());
+    else
+        PyErr_NoMemory();
+    Py_DECREF(self);
+    return NULL;
+}
+
 static PyObject *open_program(PyObject *module, PyObject *args) {
     const char *path;
     PyObject *functions;
     unsigned long long limit;
     (void)module;
     if (!PyArg_ParseTuple(args, "sO!K", &path, &PyTuple_Type, &functions, &limit)) return NULL;
-    Program *self = PyObject_New(Program, &ProgramType);
-    if (!self) return NULL;
-    memset((char *)self + sizeof(PyObject), 0, sizeof *self - sizeof(PyObject));
-    self->functions = Py_NewRef(functions);
-    self->library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    self->program = self->library ? dlsym(self->library, "vl_program") : NULL;
-    if (!self->program || self->program->abi != VL_PROGRAM_ABI) {
-        PyErr_Format(PyExc_ImportError, "%s: %s", path, self->program ? "made for another bridge" : dlerror());
-        Py_DECREF(self);
-        return NULL;
-    }
-    if (!start(self, limit)) {
+    Program *self = load_program(path, functions);
+    if (self && !start(self, limit)) {
         Py_DECREF(self);
         return PyErr_NoMemory();
     }
@@ -896,6 +924,8 @@ static PyObject *open_program(PyObject *module, PyObject *args) {
 
 static PyMethodDef module_methods[] = {
     {"open", open_program, METH_VARARGS, "open(path, functions, limit) -> Program"},
+    {"save", save_programs, METH_O, "save([(program, fd)]) -> pid of the child that writes their states"},
+    {"finished", finished, METH_O, "finished(pid): wait for that child; has it written everything?"},
     {NULL, NULL, 0, NULL},
 };
 

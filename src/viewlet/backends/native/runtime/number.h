@@ -258,6 +258,7 @@ VL_INLINE void vl_two_product(double x, double y, double *product, double *error
     double cx = x * 134217729.0, cy = y * 134217729.0; /* 2^27 + 1 splits 53 bits into halves */
     double xh = cx - (cx - x), xl = x - xh, yh = cy - (cy - y), yl = y - yh;
     *error = ((xh * yh - p) + xh * yl + xl * yh) + xl * yl;
+    if (*error - *error != 0) *error = 0; /* near the end of the range the halves leave it */
 #endif
     *product = p;
 }

@@ -61,6 +61,24 @@ static void collect_columns(void *sink, const vl_cell *row, int64_t weight) {
     if (!s->failed) s->failed = !run_put(&s->runs[3 * s->view->columns], &weight, sizeof weight);
 }
 
+/* The runs as bytes objects; NULL without memory. */
+static PyObject *runs_to_list(const Run *runs, Py_ssize_t count) {
+    PyObject *list = PyList_New(count);
+    for (Py_ssize_t r = 0; list && r < count; r++) {
+        PyObject *bytes = PyBytes_FromStringAndSize((const char *)runs[r].bytes, (Py_ssize_t)runs[r].used);
+        if (bytes)
+            PyList_SET_ITEM(list, r, bytes);
+        else
+            Py_CLEAR(list);
+    }
+    return list;
+}
+
+static void free_runs(Run *runs, Py_ssize_t count) {
+    for (Py_ssize_t r = 0; r < count; r++) free(runs[r].bytes);
+    free(runs);
+}
+
 /* columns(view) -> ([bytes, three per column, then the weights], errors) */
 static PyObject *Program_columns(Program *self, PyObject *number) {
     Py_ssize_t i = PyLong_AsSsize_t(number);
@@ -75,16 +93,8 @@ static PyObject *Program_columns(Program *self, PyObject *number) {
     view->rows(x, &shown, collect_columns);
     vl_errors errors = x->arena.errors;
     x->arena.errors = 0;
-    PyObject *list = shown.failed ? NULL : PyList_New(count);
-    for (Py_ssize_t r = 0; r < count; r++) {
-        PyObject *bytes = list ? PyBytes_FromStringAndSize((const char *)shown.runs[r].bytes, (Py_ssize_t)shown.runs[r].used) : NULL;
-        if (bytes)
-            PyList_SET_ITEM(list, r, bytes);
-        else
-            Py_CLEAR(list);
-        free(shown.runs[r].bytes);
-    }
-    free(shown.runs);
+    PyObject *list = shown.failed ? NULL : runs_to_list(shown.runs, count);
+    free_runs(shown.runs, count);
     if (!list) return PyErr_NoMemory();
     return Py_BuildValue("(NI)", list, errors);
 }

@@ -1,0 +1,154 @@
+"""Maps of native programs as they are at one moment, read while the programs go on (``runtime/image.h``).
+
+To freeze takes as long as the page tables of this process take to copy: a child, which shares its pages until
+they are written to, writes the states to files. Entries are read from these files, some at a time and without
+the interpreter lock, and come as Arrow: the columns of the key as they are stored, then 16 bytes that are an
+integer or, where the sum is of DOUBLEs, a pair of doubles that stand for their exact sum.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import IO
+
+import numpy as np
+import pyarrow as pa
+
+from viewlet.backends.native.engine import NativeEngine, Running
+from viewlet.backends.native.forms import cell_kind
+from viewlet.backends.native.library import OpenProgram, finished, save
+from viewlet.calculus.evaluate import Key, Number
+from viewlet.errors import StorageError
+
+AMOUNTS = "amounts"
+INTEGERS, PAIRS = b"integers", b"pairs"
+WIDE = pa.binary(16)
+_STORED = {"VL_INT32": pa.int32(), "VL_INT64": pa.int64(), "VL_DOUBLE": pa.float64(), "VL_DECIMAL": WIDE}
+
+
+class Frozen:
+    """The states of some engines, all as of the same moment; :meth:`close` it."""
+
+    def __init__(self, engines: Iterable[NativeEngine], folder: Path) -> None:
+        self._running = {id(engine): engine.running() for engine in engines}
+        self._twins = {key: running.opened.twin() for key, running in self._running.items()}
+        self._files: dict[int, IO[bytes]] = {}
+        self._child: int | None = None
+        try:
+            for key in self._running:
+                self._files[key] = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 (closed in close)
+            states = [(running.opened, self._files[key].fileno()) for key, running in self._running.items()]
+            self._child = save(states) if states else None
+        except OSError as reason:
+            self.close()
+            raise StorageError(f"the states of views cannot be copied to {folder}: {reason}") from None
+
+    def map(self, engine: NativeEngine, name: str) -> FrozenMap:
+        """One map as it was."""
+        key = id(engine)
+        return FrozenMap(self, self._running[key], self._twins[key], name)
+
+    def wait(self) -> None:
+        """Return when the states are in their files."""
+        child, self._child = self._child, None
+        if child is None:
+            return
+        if not finished(child):
+            raise StorageError("the states of views could not be copied: is there room on the disk?")
+        for key, twin in self._twins.items():
+            twin.thaw(self._files[key].fileno())
+
+    def close(self) -> None:
+        """Give the files back."""
+        if self._child is not None:
+            finished(self._child)
+            self._child = None
+        for twin in self._twins.values():
+            twin.close()
+        for file in self._files.values():
+            file.close()
+
+
+@dataclass(frozen=True, slots=True)
+class FrozenMap:
+    """One map of a frozen engine."""
+
+    _frozen: Frozen
+    _running: Running
+    _twin: OpenProgram
+    _name: str
+
+    def blocks(self, rows: int) -> Iterator[pa.RecordBatch]:
+        """Its entries, so many at a time."""
+        self._frozen.wait()
+        place = self._running.loops.places[self._name]
+        record = self._running.loops.records[place.record]
+        number = self._running.source.records.index(place.record)
+        field = next(i for i, f in enumerate(record.fields) if f.name == place.field)
+        kind = PAIRS if record.fields[field].type.is_floating else INTEGERS
+        where = [place.order.index(i) for i in range(len(record.keys))]
+        stored = [cell_kind(key.type) for key in record.keys]
+        after, first = 0, True
+        while after or first:
+            after, runs = self._twin.amounts(number, field, after, rows)
+            keys = [_stored_column(stored[i], *runs[3 * i : 3 * i + 3]) for i in where]
+            names = [*(f"key{i}" for i in range(len(keys))), AMOUNTS]
+            count = len(runs[-1]) // 16
+            amounts = pa.Array.from_buffers(WIDE, count, [None, pa.py_buffer(runs[-1])])
+            block = pa.RecordBatch.from_arrays([*keys, amounts], names)
+            if count:
+                yield block.replace_schema_metadata({AMOUNTS: kind})
+            first = False
+
+
+def _stored_column(stored: str, values: bytes, presence: bytes, ends: bytes) -> pa.Array:
+    """A key column in the form that it is stored in; text stays bytes, for it may hold lone surrogates."""
+    present = np.frombuffer(presence, np.bool_)
+    valid = None if present.all() else pa.py_buffer(np.packbits(present, bitorder="little"))
+    if stored == "VL_TEXT":
+        buffers = [valid, pa.py_buffer(bytes(8) + ends), pa.py_buffer(values)]
+        return pa.Array.from_buffers(pa.large_binary(), len(present), buffers)
+    if stored == "VL_BOOLEAN":
+        bits = pa.py_buffer(np.packbits(np.frombuffer(values, np.bool_), bitorder="little"))
+        return pa.Array.from_buffers(pa.bool_(), len(present), [valid, bits])
+    return pa.Array.from_buffers(_STORED[stored], len(present), [valid, pa.py_buffer(values)])
+
+
+def entries_of(block: pa.RecordBatch) -> Iterator[tuple[Key, Number]]:
+    """The entries of a block as Python values.
+
+    >>> two = pa.array([(2).to_bytes(16, "little")], WIDE)
+    >>> block = pa.RecordBatch.from_arrays([pa.array([b"a"], pa.large_binary()), two], ["key0", "amounts"])
+    >>> list(entries_of(block.replace_schema_metadata({"amounts": "integers"})))
+    [(('a',), 2)]
+    """
+    *columns, amounts = block.columns
+    keys = zip(*map(_python_values, columns), strict=True) if columns else iter([()] * len(amounts))
+    if block.schema.metadata[AMOUNTS.encode()] == INTEGERS:
+        yield from zip(keys, _integers(amounts), strict=True)
+    else:
+        pairs = np.frombuffer(b"".join(amounts.to_pylist()), np.float64).reshape(-1, 2).tolist()
+        for key, (high, low) in zip(keys, pairs, strict=True):
+            yield key, Fraction(high) + Fraction(low)
+
+
+def _python_values(column: pa.Array) -> list[object]:
+    if column.type == pa.large_binary():
+        texts: list[bytes | None] = column.to_pylist()
+        return [None if text is None else text.decode("utf-8", "surrogatepass") for text in texts]
+    if column.type == WIDE:
+        return [None if wide is None else _integer(wide) for wide in column.to_pylist()]
+    values: list[object] = column.to_pylist()
+    return values
+
+
+def _integers(amounts: pa.Array) -> list[int]:
+    return list(map(_integer, amounts.to_pylist()))
+
+
+def _integer(wide: bytes) -> int:
+    return int.from_bytes(wide, "little", signed=True)

@@ -1,0 +1,252 @@
+"""Ordered indexes in C: their types, and how they follow the entries of their record.
+
+An ordered index is a tree of ``ordered_tree.h``; where it is apart for some key columns, one tree for each of
+their values, found through a hash table. Trees of sums hear of every change of an entry. The others only have
+to know which entries there are, so they hear when one comes or goes. A tree of best values is ordered by two
+keys at once, that of the axis and the value itself: every entry has a place of its own in it, and a deletion
+uncovers the next best.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from viewlet.backends.native.forms import Form, Writer, field_form, form_of, stored_form
+from viewlet.loops.nodes import Axis, Order, Record
+
+if TYPE_CHECKING:
+    from viewlet.backends.native.storage import CRecord
+
+
+@dataclass(frozen=True, slots=True)
+class COrder:
+    """An ordered index with its C name; ``r3o0`` is the tree on the first order of ``r3``."""
+
+    name: str
+    record: Record
+    order: Order
+
+    @property
+    def axis(self) -> Axis:
+        """What it is ordered by."""
+        return self.order.axis
+
+    @property
+    def sliced(self) -> bool:
+        """Is there a tree for each value of some other key columns?"""
+        return bool(self.axis.by)
+
+    @property
+    def fields(self) -> list[tuple[int, Form]]:
+        """The fields that it sums, by their numbers in the record."""
+        named = enumerate(self.record.fields)
+        return [(i, field_form(f.type)) for i, f in named if f.name in self.order.fields]
+
+    def whole(self, record: str, tree: str) -> str:
+        """The sums over all entries; of a single tree they are at hand."""
+        return f"{self.name}_total(a, {tree})" if self.sliced else f"s->{record}.{self.name}_all"
+
+    @property
+    def is_pair(self) -> bool:
+        """Is it ordered by two keys?"""
+        return self.axis.of is not None
+
+    def key(self, entry: str) -> str:
+        """The key of an entry in the tree."""
+        at = self._key_at(self.axis.position, entry)
+        return at if self.axis.of is None else f"ord_key_of_pair({at}, {self._key_at(self.axis.of, entry)})"
+
+    def best(self, entry: str) -> str:
+        """What the tree keeps the greatest of."""
+        assert self.axis.of is not None
+        key = self._key_at(self.axis.of, entry)
+        return key if self.axis.holds == "max" else f"~{key}"
+
+    def _key_at(self, position: int, entry: str) -> str:
+        text = f"{entry}->key.k{position}"
+        kind = stored_form(self.record.keys[position].type)[0]
+        return f"ord_key_of_double({text})" if kind == "double" else f"(int64_t){text}" * self.is_pair or text
+
+    def member(self, field: str) -> str:
+        """The C member of a field; the first 64-bit one takes the place of the count that every tree has."""
+        number = next(i for i, f in enumerate(self.record.fields) if f.name == field)
+        return self.member_of(number)
+
+    def member_of(self, number: int) -> str:
+        """The C member of the field of a number."""
+        counted = next((i for i, form in self.fields if form is Form.I64), None)
+        return "n" if number == counted else f"f{number}"
+
+
+def orders_of(at: CRecord) -> list[COrder]:
+    """The ordered indexes of a record."""
+    return [COrder(f"{at.name}o{i}", at.record, order) for i, order in enumerate(at.record.orders)]
+
+
+def order_at(at: CRecord, axis: Axis) -> COrder:
+    """The ordered index along an axis."""
+    return next(order for order in orders_of(at) if order.axis == axis)
+
+
+def sums_of(at: CRecord) -> list[COrder]:
+    """The ordered indexes that hear of every change."""
+    return [order for order in orders_of(at) if order.axis.holds == "sums"]
+
+
+def presences_of(at: CRecord) -> list[COrder]:
+    """The ordered indexes that hear of entries that come or go."""
+    return [order for order in orders_of(at) if order.axis.holds != "sums"]
+
+
+def is_noted(record: Record) -> bool:
+    """Does anything beside the entry itself have to know when an entry changes?"""
+    return bool(record.signed) or any(order.axis.holds == "sums" for order in record.orders)
+
+
+def noted_fields(record: Record) -> list[int]:
+    """The fields whose changes have to be known, by their numbers."""
+    names = {*record.signed, *(name for order in record.orders for name in order.fields)}
+    return [i for i, field in enumerate(record.fields) if field.name in names]
+
+
+# Declarations
+
+
+def write_orders(out: Writer, at: CRecord, write_key: Callable[[str, Sequence[int]], None]) -> None:
+    """The types of a record's ordered indexes; ``write_key`` declares a key of some columns."""
+    for order in orders_of(at):
+        name = order.name
+        out.line(f"#define ORD_NAME {name}")
+        summed = [(i, form) for i, form in order.fields if order.member_of(i) != "n"]
+        types = {Form.I64: "int64_t", Form.I128: "ord_i128"}
+        fields = " ".join(f"F({types[form]}, {order.member_of(i)}, sum)" for i, form in summed)
+        out.line(f"#define ORD_FIELDS(F) {'F(int64_t, best, max)' if order.is_pair else fields}")
+        if order.is_pair or form_of(at.record.keys[order.axis.position].type) is Form.I128:
+            out.line("#define ORD_KEY_INT128")
+        if order.sliced:
+            out.line("#define ORD_LEAF 16")
+        out.line('#include "ordered_tree.h"')
+        with out.block("typedef struct"):
+            out.line("bool known, after;")
+            out.line("int8_t side; /* before all keys, at or after the key, after all keys */")
+            out.line(f"{name}_key key;")
+            out.line(f"{name}_rec before;")
+        out.lines[-1] += f" {name}_edge;"
+        if order.sliced:
+            write_key(f"{name}s", order.axis.by)
+            out.line(f"typedef struct {{ {name}s_key key; {name} tree; uint32_t id; }} {name}s_record;")
+            out.line(f"#define VL_MAP {name}s")
+            out.line("#define VL_MAP_EMPTY(r) ((r)->tree.size == 0)")
+            out.line('#include "map_pooled.h"')
+
+
+def order_members(at: CRecord) -> list[tuple[str, str, int]]:
+    """What the state of a record holds for its ordered indexes and counts of negative entries."""
+    found = [("vl_map_pooled" if order.sliced else order.name, order.name, 0) for order in orders_of(at)]
+    found += [(f"{order.name}_rec", f"{order.name}_all", 0) for order in sums_of(at) if not order.sliced]
+    if at.record.orders:
+        found.append(("uint64_t", "ordered_bytes", 0))
+    found += [("uint64_t", f"negative_f{i}", 0) for i in _signed(at.record)]
+    if is_noted(at.record):
+        found.append((f"{at.name}_record", "seen", 0))
+    return found
+
+
+def _signed(record: Record) -> list[int]:
+    return [i for i, field in enumerate(record.fields) if field.name in record.signed]
+
+
+def write_note(out: Writer, at: CRecord) -> None:
+    """``r3_changed``: an entry has changed by some amounts; it holds the new sums already."""
+    if not is_noted(at.record):
+        return
+    if not at.record.orders:  # nobody has brought the arithmetic of sums along
+        out.line('#include "ordered_types.h"')
+    name = at.name
+    fields = noted_fields(at.record)
+    amounts = "".join(f", {field_form(at.record.fields[i].type).value} d{i}" for i in fields)
+    head = f"VL_FUNCTION void {name}_changed(vl_arena *a, {name}_store *m, const {name}_record *r{amounts})"
+    with out.block(head):
+        out.line("(void)a;")
+        for i in _signed(at.record):
+            old = f"ORD_MINUS(r->f{i}, d{i})"
+            out.line(f"m->negative_f{i} += (uint64_t)(r->f{i} < 0) - (uint64_t)({old} < 0);")
+        for i in sorted({i for order in sums_of(at) for i, form in order.fields if form is Form.I128}):
+            out.line(f"a->errors |= vl_bit_if(vl_beyond_i128(r->f{i}, VL_ORDERED_MOST), VL_E_DECIMAL);")
+        for order in sums_of(at):
+            tests = [" || ".join(f"d{i} != 0" for i, _ in order.fields)]
+            change = ", ".join(f".{order.member_of(i)} = d{i}" for i, _ in order.fields)
+            _write_order_add(out, order, tests, change)
+    changed = ", ".join(f"ORD_MINUS(r->f{i}, m->seen.f{i})" for i in fields)
+    head = f"VL_COLD void {name}_replaced(vl_arena *a, {name}_store *m, const {name}_record *r)"
+    out.line(f"{head} {{ {name}_changed(a, m, r, {changed}); }}")
+
+
+def write_presences(out: Writer, at: CRecord) -> None:
+    """``r3_present``: an entry has come (1) or is about to go (-1)."""
+    if not presences_of(at):
+        return
+    name = at.name
+    head = f"VL_FUNCTION void {name}_present(vl_arena *a, {name}_store *m, const {name}_record *r, int64_t n)"
+    with out.block(head):
+        for order in presences_of(at):
+            best = f", .best = {order.best('r')}" if order.is_pair else ""
+            _write_order_add(out, order, [], f".n = n{best}")
+
+
+def _write_order_add(out: Writer, order: COrder, tests: Sequence[str], change: str) -> None:
+    """Change the sums or the count at the key of an entry; NULL keys are in no order."""
+    record, axis, name = order.record, order.axis, order.name
+    nulls = [i for i in (axis.position, axis.of) if i is not None and record.keys[i].nullable]
+    tests = [*tests, *(f"!(r->key.nulls >> {i} & 1)" for i in nulls)]
+    with out.block(f"if ({' && '.join(f'({test})' for test in tests)})" if tests else ""):
+        tree = f"&m->{name}"
+        slices = f"vl_map_pooled_bytes(&m->{name})"
+        if order.sliced:
+            out.line(f"m->ordered_bytes -= {slices};")
+            parts = [f".k{i} = r->key.k{i}" for i in axis.by]
+            mask = sum(1 << i for i in axis.by if record.keys[i].nullable)
+            if mask:
+                parts.append(f".nulls = r->key.nulls & {mask:#x}")
+            out.line(f"const {name}s_key key = {{{', '.join(parts)}}};")
+            out.line(f"{name}s_record *slice = {name}s_upsert(a, &m->{name}, &key);")
+            tree = "&slice->tree"
+        out.line(f"{name} *tree = {tree};")
+        out.line("const uint64_t bytes = tree->account.bytes;")
+        out.line(f"const {name}_rec change = {{{change}}};")
+        out.line(f"{name}_add(a, tree, {order.key('r')}, &change, NULL);")
+        out.line("m->ordered_bytes += tree->account.bytes - bytes;")
+        if not order.sliced and axis.holds == "sums":
+            out.line(f"{name}_join(&m->{name}_all, &change);")
+        if order.sliced:
+            out.line(f"{name}s_settle(a, &m->{name}, slice);")
+            out.line(f"m->ordered_bytes += {slices};")
+
+
+def note_change(out: Writer, at: CRecord, entry: str, amounts: Mapping[str, str]) -> None:
+    """Tell that an entry has changed by amounts, given by C members."""
+    fields = noted_fields(at.record)
+    if any(f"f{i}" in amounts for i in fields):
+        changes = "".join(f", {amounts.get(f'f{i}', '0')}" for i in fields)
+        out.line(f"{at.name}_changed(a, &s->{at.name}, {entry}{changes});")
+
+
+def see(out: Writer, at: CRecord, entry: str) -> None:
+    """Remember an entry before it is overwritten."""
+    if is_noted(at.record):
+        out.line(f"s->{at.name}.seen = *{entry};")
+
+
+def note_seen(out: Writer, at: CRecord, entry: str) -> None:
+    """Tell that the entry last seen has been overwritten."""
+    if is_noted(at.record):
+        out.line(f"{at.name}_replaced(a, &s->{at.name}, {entry});")
+
+
+def init_orders(out: Writer, at: CRecord) -> None:
+    """Make a record's ordered indexes; a tree alone is empty when it is zeros."""
+    for order in orders_of(at):
+        if order.sliced:
+            out.line(f"if (!{order.name}s_init(a, &s->{at.name}.{order.name})) return false;")
