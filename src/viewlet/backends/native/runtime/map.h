@@ -17,9 +17,8 @@ typedef struct {
     vl_ref slots;
     uint64_t count;
     uint64_t grow_at;
-    uint64_t mask;  /* slots - 1 */
-    uint32_t shift; /* 64 - log2(slots) */
-    uint32_t record_size;
+    uint64_t size; /* slots, any number */
+    uint64_t record_size;
     vl_ref scratch; /* one record that absorbs writes after memory ran out */
 } vl_map_inplace;
 
@@ -29,7 +28,8 @@ typedef struct {
 } vl_map_pooled;
 
 enum {
-    VL_INPLACE_BITS = 3, /* log2 of the smallest table */
+    VL_INPLACE_LEAST = 8, /* slots of the smallest table */
+    VL_INPLACE_ROOMY = 4096, /* up to here tables double and are at most half full: they fit into the cache */
     VL_LARGE_MAP = 10000, /* entries from which a table leaves the cache, and prefetching pays */
     VL_AHEAD = 12,       /* how many lookups ahead a batch prefetches */
 };
@@ -55,6 +55,12 @@ static VL_APART void vl_map_pooled_give(vl_arena *a, vl_map_pooled *m, void *r, 
     vl_index_remove(a, &m->index, hash, *vl_pool_word(r, id_at));
     vl_pool_release(a, &m->pool, r, size, id_at);
 }
+
+/* Where a hash goes in a table: its share of the whole range, by the upper half of a product. */
+VL_INLINE uint64_t vl_slot_of(uint64_t hash, uint64_t size) { return (uint64_t)((vl_u128)hash * size >> 64); }
+
+VL_INLINE uint64_t vl_inplace_more(uint64_t size) { return size < VL_INPLACE_ROOMY ? 2 * size : size + size / 2; }
+VL_INLINE uint64_t vl_inplace_room(uint64_t size) { return size <= VL_INPLACE_ROOMY ? size / 2 : size / 3 * 2; }
 
 VL_INLINE uint64_t vl_map_inplace_bytes(const vl_map_inplace *m) { return m->account.bytes; }
 VL_INLINE uint64_t vl_map_pooled_bytes(const vl_map_pooled *m) { return m->pool.account.bytes + m->index.account.bytes; }

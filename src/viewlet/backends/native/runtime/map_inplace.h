@@ -1,7 +1,8 @@
 /* map_inplace.h: a map whose records sit in the hash table itself. Include once per map.
  *
  * For records up to about 48 bytes without secondary indexes: one cache miss per lookup. Linear probing,
- * at most half full, backward shift on removal.
+ * backward shift on removal; a large table grows by half when it is two thirds full, which keeps it within
+ * 2.25 times its records.
  *
  * Before the include, for a map called m:
  *
@@ -40,27 +41,24 @@
 #endif
 #define VL_M(suffix) VL_JOIN(VL_MAP, suffix)
 
-VL_COLD bool VL_M(_resize)(vl_arena *a, vl_map_inplace *m, uint32_t bits) {
-    uint64_t bytes = sizeof(VL_M(_record)) << bits;
-    if (bits > 40) return false;
-    vl_ref fresh = vl_try_alloc_zeroed(a, &m->account, bytes);
+VL_COLD bool VL_M(_resize)(vl_arena *a, vl_map_inplace *m, uint64_t size) {
+    if (size >> 40) return false;
+    vl_ref fresh = vl_try_alloc_zeroed(a, &m->account, sizeof(VL_M(_record)) * size);
     if (!fresh) return false;
     VL_M(_record) *to = vl_at(a, fresh);
-    uint64_t mask = (UINT64_C(1) << bits) - 1;
     if (m->slots) {
         VL_M(_record) *from = vl_at(a, m->slots);
-        for (uint64_t i = 0; i <= m->mask; i++) {
+        for (uint64_t i = 0; i < m->size; i++) {
             if (VL_MAP_EMPTY(&from[i])) continue;
-            uint64_t j = VL_M(_hash)(&from[i].key) >> (64 - bits);
-            while (!VL_MAP_EMPTY(&to[j])) j = (j + 1) & mask;
+            uint64_t j = vl_slot_of(VL_M(_hash)(&from[i].key), size);
+            while (!VL_MAP_EMPTY(&to[j])) j = j + 1 == size ? 0 : j + 1;
             to[j] = from[i];
         }
-        vl_free(a, &m->account, m->slots, (m->mask + 1) * sizeof *from);
+        vl_free(a, &m->account, m->slots, m->size * sizeof *from);
     }
     m->slots = fresh;
-    m->mask = mask;
-    m->shift = 64 - bits;
-    m->grow_at = (mask + 1) / 2;
+    m->size = size;
+    m->grow_at = vl_inplace_room(size);
     return true;
 }
 
@@ -68,7 +66,7 @@ VL_FUNCTION bool VL_M(_init)(vl_arena *a, vl_map_inplace *m) {
     memset(m, 0, sizeof *m);
     m->record_size = sizeof(VL_M(_record));
     m->scratch = vl_alloc_zeroed(a, &m->account, sizeof(VL_M(_record)));
-    if (m->scratch && VL_M(_resize)(a, m, VL_INPLACE_BITS)) return true;
+    if (m->scratch && VL_M(_resize)(a, m, VL_INPLACE_LEAST)) return true;
     a->errors |= VL_E_LOST;
     return false;
 }
@@ -76,12 +74,12 @@ VL_FUNCTION bool VL_M(_init)(vl_arena *a, vl_map_inplace *m) {
 VL_INLINE bool VL_M(_is_large)(const vl_map_inplace *m) { return m->count > VL_LARGE_MAP; }
 
 VL_INLINE void VL_M(_prefetch)(const vl_arena *a, const vl_map_inplace *m, const VL_M(_key) * key) {
-    __builtin_prefetch((const VL_M(_record) *)vl_at(a, m->slots) + (VL_M(_hash)(key) >> m->shift));
+    __builtin_prefetch((const VL_M(_record) *)vl_at(a, m->slots) + vl_slot_of(VL_M(_hash)(key), m->size));
 }
 
 VL_INLINE VL_M(_record) * VL_M(_find)(const vl_arena *a, const vl_map_inplace *m, const VL_M(_key) * key) {
     VL_M(_record) *slots = vl_at(a, m->slots);
-    for (uint64_t i = VL_M(_hash)(key) >> m->shift;; i = (i + 1) & m->mask) {
+    for (uint64_t i = vl_slot_of(VL_M(_hash)(key), m->size);; i = i + 1 == m->size ? 0 : i + 1) {
         if (VL_MAP_EMPTY(&slots[i])) return NULL;
         if (VL_M(_equal)(&slots[i].key, key)) return &slots[i];
     }
@@ -92,7 +90,7 @@ typedef uint64_t VL_M(_place);
 
 VL_INLINE VL_M(_place) VL_M(_home)(const vl_arena *a, const vl_map_inplace *m, const VL_M(_key) * key) {
     (void)a;
-    return VL_M(_hash)(key) >> m->shift;
+    return vl_slot_of(VL_M(_hash)(key), m->size);
 }
 
 VL_INLINE VL_M(_record) * VL_M(_along)(const vl_arena *a, const vl_map_inplace *m, VL_M(_place) * at, const VL_M(_key) * key) {
@@ -100,7 +98,7 @@ VL_INLINE VL_M(_record) * VL_M(_along)(const vl_arena *a, const vl_map_inplace *
     for (;;) {
         VL_M(_record) *r = &slots[*at];
         if (VL_MAP_EMPTY(r)) return NULL;
-        *at = (*at + 1) & m->mask;
+        *at = *at + 1 == m->size ? 0 : *at + 1;
         if (VL_M(_alike)(&r->key, key)) return r;
     }
 }
@@ -117,8 +115,8 @@ VL_FUNCTION void VL_M(_find_batch)(const vl_arena *a, const vl_map_inplace *m, c
 
 /* The table is at its mark: grow it, or run denser while the limit is in the way. NULL = there is room. */
 VL_COLD VL_M(_record) * VL_M(_make_room)(vl_arena *a, vl_map_inplace *m, const VL_M(_key) * key) {
-    uint64_t dense = m->mask - m->mask / 16;
-    if (VL_M(_resize)(a, m, 65 - m->shift)) return NULL;
+    uint64_t dense = m->size - m->size / 16 - 1;
+    if (VL_M(_resize)(a, m, vl_inplace_more(m->size))) return NULL;
     m->grow_at = dense;
     if (m->count < dense) return NULL;
     VL_M(_record) *r = VL_M(_find)(a, m, key);
@@ -136,7 +134,7 @@ VL_INLINE VL_M(_record) * VL_M(_upsert)(vl_arena *a, vl_map_inplace *m, const VL
         if (r) return r;
     }
     VL_M(_record) *slots = vl_at(a, m->slots);
-    for (uint64_t i = VL_M(_hash)(key) >> m->shift;; i = (i + 1) & m->mask) {
+    for (uint64_t i = vl_slot_of(VL_M(_hash)(key), m->size);; i = i + 1 == m->size ? 0 : i + 1) {
         VL_M(_record) *r = &slots[i];
         if (VL_MAP_EMPTY(r)) {
             r->key = *key;
@@ -149,7 +147,7 @@ VL_INLINE VL_M(_record) * VL_M(_upsert)(vl_arena *a, vl_map_inplace *m, const VL
 
 VL_COLD void VL_M(_shrink)(vl_arena *a, vl_map_inplace *m) {
     vl_errors before = a->errors;
-    VL_M(_resize)(a, m, 64 - m->shift - 2);
+    VL_M(_resize)(a, m, m->size / 4);
     a->errors = before; /* not shrinking is no failure */
 }
 
@@ -157,17 +155,18 @@ VL_COLD void VL_M(_shrink)(vl_arena *a, vl_map_inplace *m) {
 VL_FUNCTION void VL_M(_remove)(vl_arena *a, vl_map_inplace *m, VL_M(_record) * r) {
     VL_M(_record) *slots = vl_at(a, m->slots);
     if (VL_UNLIKELY(r == vl_at(a, m->scratch))) return;
-    uint64_t mask = m->mask, i = (uint64_t)(r - slots);
-    for (uint64_t j = (i + 1) & mask; !VL_MAP_EMPTY(&slots[j]); j = (j + 1) & mask) {
-        uint64_t home = VL_M(_hash)(&slots[j].key) >> m->shift;
-        if (((j - home) & mask) >= ((j - i) & mask)) {
+    uint64_t size = m->size, i = (uint64_t)(r - slots);
+    for (uint64_t j = i + 1 == size ? 0 : i + 1; !VL_MAP_EMPTY(&slots[j]); j = j + 1 == size ? 0 : j + 1) {
+        uint64_t home = vl_slot_of(VL_M(_hash)(&slots[j].key), size);
+        uint64_t from_home = j >= home ? j - home : j + size - home, from_gap = j >= i ? j - i : j + size - i;
+        if (from_home >= from_gap) {
             slots[i] = slots[j];
             i = j;
         }
     }
     memset(&slots[i], 0, sizeof slots[i]);
     m->count--;
-    if (VL_UNLIKELY(m->count < mask / 16) && m->shift < 64 - VL_INPLACE_BITS - 2) VL_M(_shrink)(a, m);
+    if (VL_UNLIKELY(m->count < size / 16) && size / 4 > VL_INPLACE_LEAST) VL_M(_shrink)(a, m);
 }
 
 VL_INLINE void VL_M(_settle)(vl_arena *a, vl_map_inplace *m, VL_M(_record) * r) {
@@ -175,22 +174,22 @@ VL_INLINE void VL_M(_settle)(vl_arena *a, vl_map_inplace *m, VL_M(_record) * r) 
 }
 
 VL_INLINE VL_M(_record) * VL_M(_next)(const vl_arena *a, const vl_map_inplace *m, VL_M(_record) * r) {
-    VL_M(_record) *slots = vl_at(a, m->slots), *end = slots + m->mask + 1;
+    VL_M(_record) *slots = vl_at(a, m->slots), *end = slots + m->size;
     for (r = r ? r + 1 : slots; r < end; r++)
         if (!VL_MAP_EMPTY(r)) return r;
     return NULL;
 }
 
 VL_FUNCTION bool VL_M(_reserve)(vl_arena *a, vl_map_inplace *m, uint64_t n) {
-    uint32_t bits = 64 - m->shift;
-    while (bits < 63 && m->count + n > (UINT64_C(1) << bits) / 2) bits++;
-    return bits == 64 - m->shift || VL_M(_resize)(a, m, bits);
+    uint64_t size = m->size;
+    while (m->count + n > vl_inplace_room(size)) size = vl_inplace_more(size);
+    return size == m->size || VL_M(_resize)(a, m, size);
 }
 
 VL_FUNCTION void VL_M(_clear)(vl_arena *a, vl_map_inplace *m) {
-    memset(vl_at(a, m->slots), 0, (m->mask + 1) * sizeof(VL_M(_record)));
+    memset(vl_at(a, m->slots), 0, m->size * sizeof(VL_M(_record)));
     m->count = 0;
-    if (m->shift < 64 - VL_INPLACE_BITS - 2) VL_M(_shrink)(a, m);
+    if (m->size / 4 > VL_INPLACE_LEAST) VL_M(_shrink)(a, m);
 }
 
 #undef VL_M

@@ -181,6 +181,13 @@ VL_FUNCTION vl_i128 vl_decimal_div(vl_i128 x, vl_i128 y, int raise, vl_errors *e
         return 0;
     }
     vl_u128 n = vl_magnitude(x), d = vl_magnitude(y), q, r;
+    uint64_t small;
+    if (VL_LIKELY((n | d) >> 64 == 0 && raise < 20 &&
+                  !__builtin_mul_overflow((uint64_t)n, (uint64_t)vl_pow10(raise), &small))) {
+        uint64_t whole = small / (uint64_t)d, rest = small % (uint64_t)d;
+        vl_i128 rounded = (vl_i128)whole + (rest >= (uint64_t)d - rest);
+        return (x < 0) != (y < 0) ? -rounded : rounded;
+    }
     vl_u256 wide = vl_u256_mul(n, vl_pow10(raise > 38 ? 38 : raise));
     if (raise > 38) {
         vl_u128 more = vl_pow10(raise - 38);

@@ -74,7 +74,7 @@ VL_FUNCTION const uint8_t *vl_record_next(const vl_instance *x, const vl_record 
         return vl_pool_from(a, &m->pool, id, r->size, r->id_at);
     }
     const vl_map_inplace *m = vl_record_state(x, r);
-    const uint8_t *slots = vl_at(a, m->slots), *end = slots + (m->mask + 1) * r->size;
+    const uint8_t *slots = vl_at(a, m->slots), *end = slots + m->size * r->size;
     for (entry = entry ? entry + r->size : slots; entry < end; entry += r->size)
         if (vl_entry_lives(r, entry)) return entry;
     return NULL;
