@@ -44,7 +44,7 @@ class PageRank:
         edges: Iterable[tuple[Hashable, Hashable]] | np.ndarray[Any, Any] = (),
         *,
         damping: float = 0.85,
-        tol: float = 1e-4,
+        tol: float = 1e-3,
     ) -> None:
         if not 0 < damping < 1:
             raise LinalgError(f"damping={damping} must lie between 0 and 1")
