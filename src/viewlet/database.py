@@ -487,7 +487,7 @@ class Database:
             return Stats(
                 self._version,
                 {name: kept.count() for name, kept in self._kept.items()},
-                {name: sum(self._bag(name).values()) for name in self._views},
+                {name: self._views.count(name) for name in self._views},
                 {name: view.refreshes for name, view in self._views.items()},
                 self._views.stats(),
                 self._views.seconds,

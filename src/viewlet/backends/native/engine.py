@@ -303,23 +303,46 @@ class NativeEngine:
         names = tuple(column for column, _ in running.program.views[name].columns)
         return cut(self._queries[name], names, consolidate(pairs))
 
+    def touched(self, name: str) -> int:
+        """Under how many keys a view that is followed may have changed."""
+        running = self._run()
+        return running.opened.touched(running.source.views.index(name))
+
+    def changes_arrow(self, name: str) -> tuple[list[pa.Array], NDArray[np.int64]]:
+        """What has changed in a followed view, as columns with weights; some rows may cancel out."""
+        running = self._run()
+        return self._columns(name, *running.opened.changes_columns(running.source.views.index(name)))
+
+    def count(self, name: str) -> int:
+        """The number of rows of a view."""
+        if isinstance(self._queries[name].plan, Top):
+            return sum(self.output(name).values())
+        running = self._run()
+        rows, errors = running.opened.count(running.source.views.index(name))
+        if errors:
+            raise program_error(errors, f"view {name!r}")
+        return rows
+
     def output_arrow(self, name: str) -> tuple[list[pa.Array], NDArray[np.int64]] | None:
         """The columns of a view's rows with their weights, rows in any order, some of them to be added up.
 
         Nothing for a view that is cut (ORDER BY, LIMIT): that is done with its output.
         """
-        query = self._queries[name]
-        if isinstance(query.plan, Top):
+        if isinstance(self._queries[name].plan, Top):
             return None
         running = self._run()
-        runs, errors = running.opened.columns(running.source.views.index(name))
+        return self._columns(name, *running.opened.columns(running.source.views.index(name)))
+
+    def _columns(self, name: str, runs: list[bytes], errors: int) -> tuple[list[pa.Array], NDArray[np.int64]]:
+        """The columns of a view from the bytes of a program's, in the order of the query, and weights."""
         if errors:
             raise program_error(errors, f"view {name!r}")
-        columns = running.program.views[name].columns
+        columns = self._run().program.views[name].columns
         arrays = dict(
             zip((c for c, _ in columns), arrow_columns(runs, [kind for _, kind in columns]), strict=True)
         )
-        return [arrays[var.name] for _, var in query.columns], np.frombuffer(runs[-1], np.int64)
+        weights = np.frombuffer(runs[-1], np.int64)
+        return [arrays[var.name] for _, var in self._queries[name].columns], weights
 
     def check(self, names: Collection[str]) -> None:
         """Refuse if rows of some views cannot be published; reads those that may have become so."""
