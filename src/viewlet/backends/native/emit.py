@@ -9,7 +9,14 @@ from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from viewlet.backends.native.additions import added, change_entry, every_field, watch, write_additions
+from viewlet.backends.native.additions import (
+    added,
+    change_entry,
+    every_field,
+    remember,
+    watch,
+    write_additions,
+)
 from viewlet.backends.native.columns import used_columns
 from viewlet.backends.native.feeds import Feed, fed_records, feeds_of, write_feeds
 from viewlet.backends.native.forms import Form, Writer, cell_kind, field_form, stored_form
@@ -181,6 +188,7 @@ def _write_into(out: Writer, at: CRecord) -> None:
         out.line(f"{at.name}_record *e = {at.name}_touch(a, {at.map}, &n->key);")
         change_entry(out, at, "e", amounts, whole=False)
         return
+    remember(out, at, f"(&s->{at.name})")
     for member, name, form in amounts:
         out.line(added(f"s->{at.name}.{member}", form, name))
     watch(out, at, f"s->{at.name}.", [member for member, _, _ in amounts])
@@ -348,7 +356,7 @@ def _write_description(
     out.line("VL_EXPORT extern const vl_program_description vl_program;")
     out.line(
         f"const vl_program_description vl_program = {{VL_PROGRAM_ABI, {sizes}, tables, records, views, "
-        "sizeof(program_state), init};"
+        f"sizeof(program_state), init, {'true' if any(at.noted for at in records.values()) else 'false'}}};"
     )
 
 

@@ -2,7 +2,7 @@
 
 Views that are created in a row are compiled together, when one of them is first used. A view added later
 makes a new program; maps that existed keep their contents. A batch that fails is undone inside the program by
-the opposite batch (``runtime/program.h``), so it leaves no trace.
+the opposite batch (``runtime/program.h``), or from notes of how it was (``runtime/undo.h``): it leaves no trace.
 """
 
 from __future__ import annotations
@@ -214,12 +214,19 @@ class NativeEngine:
             return {name: {} for name in watched}
         number = running.source.tables.index(table)
         batch = self._in_batch(running, table, granularity, len(rows))
+        restores = bool(watched) and self.begin()
         self._apply(running.opened.apply(number, rows, weights, batch), table, rows)
         try:
             after = {name: self.output(name) for name in watched}
         except BaseException:
-            running.opened.apply(number, rows[::-1], [-weight for weight in reversed(weights)], batch)
+            if restores:
+                self.restore()
+            else:
+                running.opened.apply(number, rows[::-1], [-weight for weight in reversed(weights)], batch)
             raise
+        finally:
+            if restores:
+                self.end()
         return {name: difference(before[name], after[name]) for name in watched}
 
     def apply_arrow(
@@ -344,6 +351,20 @@ class NativeEngine:
         weights = np.frombuffer(runs[-1], np.int64)
         return [arrays[var.name] for _, var in self._queries[name].columns], weights
 
+    def begin(self) -> bool:
+        """A step of several batches begins; can :meth:`restore` lead back, or must the opposite batches?"""
+        return self._run().opened.begin()
+
+    def restore(self) -> None:
+        """Lead back to :meth:`begin`, to the last bit; nothing leads back from a state that was lost."""
+        if self._running is not None:
+            self._apply_errors(self._running.opened.restore(), "restoring the state before a batch")
+
+    def end(self) -> None:
+        """The step is over: forget how the state was before it."""
+        if self._running is not None:
+            self._running.opened.end()
+
     def check(self, names: Collection[str]) -> None:
         """Refuse if rows of some views cannot be published; reads those that may have become so."""
         running = self._run()
@@ -415,12 +436,16 @@ class NativeEngine:
         if failed is None:
             return
         errors, at = failed
-        if errors & LOST:
-            self._running, self._stale = None, True
         where = f"table {table!r}"
         if rows is not None and 0 <= at < len(rows):
             where += f", row {rows[at]}"
-        raise program_error(errors, where)
+        self._apply_errors(errors, where)
+
+    def _apply_errors(self, errors: int, where: str) -> None:
+        if errors & LOST:
+            self._running, self._stale = None, True
+        if errors:
+            raise program_error(errors, where)
 
     # Building
 

@@ -13,6 +13,7 @@ from viewlet.backends.native.additions import (
     change_entry,
     every_field,
     is_set,
+    remember,
     tell_before,
     watch,
 )
@@ -386,6 +387,7 @@ class Operations:
                 self.out.line(f"const {form.value} {name} = {self.amount(amount, form)};")
                 amounts.append((at.field(field), name, form))
             if not op.keys:
+                remember(self.out, at, f"(&s->{at.name})")
                 for member, name, form in amounts:
                     self.out.line(added(f"s->{at.name}.{member}", form, name))
                 watch(self.out, at, f"s->{at.name}.", [member for member, _, _ in amounts])
@@ -446,6 +448,7 @@ class Operations:
             self.out.line(f"const {at.name}_key key = {{{keys.format('t')}}};")
             self.out.line(f"{at.name}_record *e = {at.name}_touch(a, {at.map}, &key);")
             tell_before(self.out, at, "e")
+            remember(self.out, at, "e")
             see(self.out, at, "e")
             for own, other in pairs:
                 self.out.line(f"e->{own} = t->{other};")
@@ -458,6 +461,7 @@ class Operations:
             self.out.line(f"const {new.name}_key key = {{{keys.format('e')}}};")
             with self.out.block(f"if (!{new.name}_look(a, {new.map}, &key))"):
                 tell_before(self.out, at, "e")
+                remember(self.out, at, "e")
                 see(self.out, at, "e")
                 for own, _ in pairs:
                     form = at.form(next(n for n in op.fields if at.field(n) == own))
