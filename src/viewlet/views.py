@@ -347,11 +347,11 @@ class _Run:
         self._after: dict[str, Bag] = {}
         self._told: dict[str, Effect] = {}
         self._done: list[tuple[Engine, str, Sequence[Change]]] = []
+        native = (engine for engine in _engines(self.affected) if isinstance(engine, NativeEngine))
+        self._restoring = [engine for engine in native if engine.begin()]
         for engine, names in self._telling.items():
             engine.follow(names)
 
-        native = (engine for engine in _engines(self.affected) if isinstance(engine, NativeEngine))
-        self._restoring = [engine for engine in native if engine.begin()]
     def effect(self, view: str) -> Effect:
         """What the batch changes in a view that is followed; asked when all that it reads has changed.
 
@@ -371,11 +371,11 @@ class _Run:
     def settle(self) -> None:
         """The batch is committed: count the refreshes, and remember rows that are followed."""
         self._stop_following()
+        for engine in self._restoring:
+            engine.end()
         for view in self.affected:
             view.refreshes += 1
             view.shown = self._after.get(view.name)
-        for engine in self._restoring:
-            engine.end()
 
     def propagate(self, name: str, changes: Sequence[Change]) -> None:
         """Give the changes of one table or view to every engine with a view that reads it."""
@@ -394,13 +394,13 @@ class _Run:
     def undo(self) -> None:
         """Lead the engines back, the last step first."""
         self._stop_following()
+        for native in self._restoring:
+            native.restore()
+            native.end()
         for engine, name, changes in reversed(self._done):
             if engine not in self._restoring:
                 engine.apply(name, negated(changes), "batch", frozenset())
 
-        for native in self._restoring:
-            native.restore()
-            native.end()
     def _stop_following(self) -> None:
         for engine in self._telling:
             engine.follow(())

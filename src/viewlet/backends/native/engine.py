@@ -2,7 +2,7 @@
 
 Views that are created in a row are compiled together, when one of them is first used. A view added later
 makes a new program; maps that existed keep their contents. A batch that fails is undone inside the program by
-the opposite batch (``runtime/program.h``), or from notes of how it was (``runtime/undo.h``): it leaves no trace.
+the opposite batch (``runtime/program.h``), or from notes of how it was (``runtime/undo.h``): without a trace.
 """
 
 from __future__ import annotations
