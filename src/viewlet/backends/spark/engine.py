@@ -12,10 +12,11 @@ from typing import Any
 from viewlet.backends.base import ArrowChanges, Bag, Change, Granularity, MapStats, Strategy
 from viewlet.backends.native.engine import in_cells
 from viewlet.backends.reference.engine import difference
+from viewlet.backends.spark.advice import advice
 from viewlet.backends.spark.choose import choose_placement
 from viewlet.backends.spark.cluster import SparkCluster
 from viewlet.backends.spark.coordinate import Cluster, Coordinator
-from viewlet.backends.spark.distribute import distribute
+from viewlet.backends.spark.distribute import ALL, distribute
 from viewlet.backends.spark.exchange import Entries
 from viewlet.backends.spark.native import SiteCode, site_code
 from viewlet.backends.spark.nodes import DistProgram, Local
@@ -31,7 +32,10 @@ from viewlet.triggers.cost import Statistics
 from viewlet.triggers.program import Program
 from viewlet.triggers.reach import part_of
 from viewlet.triggers.work import Ordered
-from viewlet.workers import Workers
+from viewlet.workers import Traffic, Workers
+
+PASSES = ALL
+"""The optimizations of distributed programs, which benchmarks turn off."""
 
 
 class SparkEngine:
@@ -167,6 +171,8 @@ class SparkEngine:
         return (
             f"{self._compiler.explain(name)}\n\n  on Spark, for a batch that the driver holds:\n\n"
             + "\n".join(f"  {line}" for line in show_distributed(own, spread).splitlines())
+            + "\n\n"
+            + "\n".join(f"  {line}" for line in advice(spread))
         )
 
     def obstacles(self, name: str) -> tuple[str, ...]:
@@ -200,6 +206,11 @@ class SparkEngine:
         self._waiting[name] = {key: number for key, number in held.items() if number}
         self._stale = True
 
+    def traffic(self) -> Traffic | None:
+        """What has passed between the driver and each partition; nothing before a batch has."""
+        cluster = self._running[1].cluster if self._running is not None else None
+        return cluster.workers.traffic if isinstance(cluster, SparkCluster) else None
+
     def close(self) -> None:
         """Give up the partitions."""
         if self._running is not None:
@@ -208,7 +219,7 @@ class SparkEngine:
 
     def _spread(self, program: Program) -> DistProgram:
         placement = choose_placement(program, self._rows, self._partition_by, Local())
-        return distribute(program, placement, Local())
+        return distribute(program, placement, Local(), PASSES)
 
     def _run(self) -> Coordinator:
         """The present program on its partitions, spread anew if views came or went."""

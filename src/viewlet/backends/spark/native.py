@@ -6,6 +6,7 @@ into the cache that all processes of a machine share.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,7 +18,7 @@ from viewlet.backends.native.build import DEFAULT_FLAGS, compile_library
 from viewlet.backends.native.emit import Source, emit
 from viewlet.backends.native.engine import program_error
 from viewlet.backends.native.library import open_program
-from viewlet.backends.spark.exchange import Entries, decode, encode, encode_entries, split
+from viewlet.backends.spark.exchange import Entries, decode, encode_entries, piece_of_runs, split
 from viewlet.backends.spark.local import Event, LocalProgram, arrivals, emptying, local_program
 from viewlet.backends.spark.nodes import DistProgram, Mode
 from viewlet.backends.spark.site import NO_CHANGES, Changes, Piece, Pieces, ReferenceSite, Site
@@ -144,17 +145,10 @@ class NativeSite:
         """The entries of a map or relation."""
         place, shape = self._code.places[name], self._code.local.shapes[name]
         record = self._code.records[place.record]
-        width = len(record.keys)
-        at = width + next(i for i, f in enumerate(record.fields) if f.name == place.field)
-        entries = self._opened.entries(self._records[place.record])
-        where = [place.order.index(i) for i in range(width)]
-        if shape.sums.is_floating:
-            rows = [(*(e[i] for i in where), *e[at]) for e in entries if e[at][0] or e[at][1]]
-        elif where == list(range(width)) and len(record.fields) == 1:
-            rows = entries if width else [e for e in entries if e[at]]
-        else:
-            rows = [(*(e[i] for i in where), e[at]) for e in entries if e[at]]
-        return encode(shape, rows)
+        field = next(i for i, f in enumerate(record.fields) if f.name == place.field)
+        _, runs = self._opened.amounts(self._records[place.record], field, 0, sys.maxsize)
+        order = [place.order.index(i) for i in range(len(record.keys))]
+        return piece_of_runs(shape, order, runs)
 
 
 @dataclass(frozen=True, slots=True)
