@@ -303,16 +303,19 @@ class Views(Mapping[str, MaintainedView]):
 
     @contextmanager
     def maintain(
-        self, changes: Mapping[str, Sequence[Change]], trigger: Granularity, watched: frozenset[str]
+        self,
+        steps: Sequence[tuple[str, Sequence[Change]]],
+        trigger: Granularity,
+        watched: frozenset[str],
     ) -> Iterator[dict[str, Effect]]:
-        """Run changes of tables through the engines as one step; gives the own changes of watched views.
+        """Run changes of tables through the engines, in order; gives the own changes of watched views.
 
         All or nothing: if the body of the ``with`` raises, the engines are led back too.
         """
-        run = _Run(self, trigger, changes, watched)
+        run = _Run(self, trigger, {table for table, part in steps if part}, watched)
         began = time.perf_counter()
         try:
-            for table, part in changes.items():
+            for table, part in steps:
                 run.propagate(table, part)
             for view in run.affected:
                 if self.readers(view.name):
@@ -334,11 +337,11 @@ class _Run:
         self,
         views: Views,
         trigger: Granularity,
-        changes: Mapping[str, Sequence[Change]],
+        changed: Collection[str],
         watched: frozenset[str],
     ) -> None:
         self._views, self._trigger = views, trigger
-        self.affected = views.affected(name for name, part in changes.items() if part)
+        self.affected = views.affected(changed)
         followed = [v for v in self.affected if v.name in watched or views.readers(v.name)]
         self._telling = _telling(followed)
         told = {name for names in self._telling.values() for name in names}

@@ -467,8 +467,8 @@ class NativeEngine:
         for pending in self._pending:
             for name in pending.maps.keys() & program.maps.keys():
                 fresh.load(name, pending.maps[name])
-        for pending in self._pending:
-            self._replay(fresh, pending.rows)
+        rows = {table: bag for pending in self._pending for table, bag in pending.rows.items()}
+        self._replay(fresh, {table: rows[table] for table in self._compiler.catalog.parents_first(rows)})
         self._running, self._pending, self._stale = fresh, [], False
         return fresh
 
