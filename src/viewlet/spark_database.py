@@ -68,6 +68,14 @@ class SparkDatabase(Database):
         self._started: list[SparkEngine] = []
         super().__init__(backend=self._engine, strategy=strategy, dialect=dialect)
 
+    def _create_table(self, statement: parse.CreateTable) -> None:
+        if any(key.enforced for key in statement.table.references):
+            raise BackendError(
+                f"table {statement.table.name!r}: foreign keys are not enforced on Spark, where partitions "
+                "start from rows in any order; leave out ON DELETE RESTRICT"
+            )
+        super()._create_table(statement)
+
     def _engine(self, strategy: Strategy) -> SparkEngine:
         engine = SparkEngine(on_spark(self._spark))
         self._started.append(engine)
