@@ -239,7 +239,8 @@ def scaling(spark: Any, stream: Stream, options: argparse.Namespace) -> str:
         "",
         f"TPC-H at scale {options.scale:g} after half the stream, local[2]: two cores for partitions and "
         "driver, so time cannot fall beyond that; bytes and work per worker show how it would. Predicted: "
-        "what a single partition is told divides by the number of partitions, and so does its work; the counted figure is that of the worker with most. Milliseconds and kilobytes "
+        "what a single partition is told divides by the number of partitions, and so does its work; the "
+        "counted figure is that of the worker with most. Milliseconds and kilobytes "
         f"per batch, medians of {options.batches}.",
         "",
         "| query | batch | partitions | ms | KB per worker | predicted | work per worker, ms | predicted |",

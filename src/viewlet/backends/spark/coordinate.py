@@ -115,6 +115,7 @@ class Coordinator:
         self._batch = 0
         self._copies: dict[str, list[Piece]] = {}
         self._read: set[str] = set()
+        self._suspect = False
 
     def load(self, contents: Mapping[str, Entries]) -> None:
         """Hold exactly these entries, each where its map belongs."""
@@ -138,23 +139,34 @@ class Coordinator:
         self._driver.load(here)
         self.cluster.load(parts)
 
-    def apply(self, batch: Sequence[tuple[str, Changes]]) -> None:
+    def apply(self, batch: Sequence[tuple[str, Changes]], published: Sequence[str] = ()) -> None:
         """Run changes of tables through their triggers in order, all of it or nothing.
 
-        A table without a trigger for batches takes its rows one by one.
+        A table without a trigger for batches takes its rows one by one. Refuses a batch after which one of
+        the ``published`` views could not be read.
         """
         todo = [part for table, changes in batch for part in self._parts(table, changes)]
         if not todo:
             return
         reached = self._batch
+        self._suspect = False
         try:
             self._jobs(todo)
+            self._check(published)
         except BaseException:
+            self._copies = {}  # they may be of the batch that never was
             self._driver.undo()
             if self._batch > reached:
                 self.cluster.abort()
             raise
         self._driver.keep()
+
+    def _check(self, published: Sequence[str]) -> None:
+        suspect = self._driver.site.suspect() or self._suspect
+        for view in published:
+            when = self._code.check_of(view)
+            if when == "always" or (when == "guarded" and suspect):
+                self.rows(view)
 
     def in_batches(self, table: str) -> bool:
         """Is there a trigger for batches of a table, so that its rows need not come one by one?"""
@@ -213,6 +225,7 @@ class Coordinator:
         self._batch, self._copies = batch, {}
         size = self.cluster.partitions
         answers = self.cluster.run([[steps[p] for _, _, steps, _ in open_] for p in range(size)], wanted)
+        self._suspect |= any(answer.suspect for answer in answers)
         left: list[tuple[DistTrigger, Running, list[Step], int]] = []
         for i, (trigger, running, _, stage) in enumerate(open_):
             try:

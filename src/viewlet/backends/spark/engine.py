@@ -18,7 +18,7 @@ from viewlet.backends.spark.cluster import SparkCluster
 from viewlet.backends.spark.coordinate import Cluster, Coordinator
 from viewlet.backends.spark.distribute import ALL, distribute
 from viewlet.backends.spark.exchange import Entries
-from viewlet.backends.spark.native import SiteCode, site_code
+from viewlet.backends.spark.native import SiteCode, site_codes
 from viewlet.backends.spark.nodes import DistProgram, Local
 from viewlet.backends.spark.partition import PartitionCode
 from viewlet.backends.spark.site import Changes
@@ -139,14 +139,17 @@ class SparkEngine:
         return {name: difference(before[name], after[name]) for name in watched}
 
     def check(self, names: Collection[str]) -> None:
-        """Run what was put off: the tables of a commit go through the partitions together."""
-        self._flush()
+        """Run what was put off: the tables of a commit go through the partitions together.
 
-    def _flush(self) -> None:
+        Refuses a batch after which one of these views could not be read.
+        """
+        self._flush(sorted(names))
+
+    def _flush(self, published: Sequence[str] = ()) -> None:
         pending, self._pending = self._pending, []
         if pending and self._running is not None:
             try:
-                self._running[1].apply(pending)
+                self._running[1].apply(pending, published)
             except BaseException:
                 self._refused = [batch for _, batch in pending]
                 raise
@@ -232,7 +235,7 @@ class SparkEngine:
             old = self._running[0].maps
             held = self._running[1].contents([n for n in program.maps if n in old and n not in self._waiting])
         spread = self._spread(program)
-        driver, partition = (site_code(spread, mode, self._native) for mode in ("local", "distributed"))
+        driver, partition = site_codes(spread, self._native)
         coordinator = Coordinator(driver, partition, self._make(partition))
         coordinator.load(held | self._waiting)
         self.close()
