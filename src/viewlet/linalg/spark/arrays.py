@@ -21,6 +21,7 @@ import numpy as np
 
 from viewlet.errors import BackendError
 from viewlet.linalg.arrays import Arrays, Selector
+from viewlet.linalg.errors import NumericalError
 from viewlet.linalg.levels import is_large
 from viewlet.linalg.nodes import Scalar, Shape
 from viewlet.linalg.spark.cluster import Workers
@@ -35,6 +36,8 @@ FLUSH_RANK = 128
 # After flushes of this many times that rank the blocks are put into durable storage.
 CHECKPOINT_FLUSHES = 8
 RECOVERIES = 8
+# Rows of a large array that are looked at together.
+STRIP = 256
 
 
 @dataclass(eq=False)
@@ -187,7 +190,12 @@ class SparkArrays:
             part = array[rows[0] : rows[1], columns[0] : columns[1]]
             path = file_of(self.workers.durable, blocks.name, partition)
             write_block(path, part.shape, part.dtype, partial(np.copyto, src=part))
-        return Distributed(blocks, self.inner.finite(array))
+        return Distributed(blocks, self._finite(array))
+
+    def _finite(self, array: Any) -> bool:
+        """Strip by strip: no temporary as large as the array."""
+        strips = range(0, array.shape[0], STRIP)
+        return all(self.inner.finite(array[start : start + STRIP]) for start in strips)
 
     def total(self, matrix: Distributed, transposed: bool, thin: Any, shares: Sequence[Answer]) -> Any:
         """Add up the shares that blocks have of ``matrix @ thin``, then those of the waiting factors."""
@@ -208,7 +216,8 @@ class SparkArrays:
         sides = [(True, sorted(rows), value.shape[0]), (False, sorted(columns), value.shape[1])]
         asked = [(side, Selector(np.array(wanted), size)) for side, wanted, size in sides if wanted]
         blocks = value.blocks
-        answers = self.run([Times(blocks.name, blocks.grid, side, thin) for side, thin in asked])
+        times = [Times(blocks.name, blocks.grid, side, thin) for side, thin in asked]
+        answers = self.run(times) if times else []
         found: dict[bool, dict[int, Any]] = {True: {}, False: {}}
         for position, (side, thin) in enumerate(asked):
             lines = self.total(value, side, thin, [own[position] for own in answers])
@@ -222,8 +231,13 @@ class SparkArrays:
     # The protocol of arrays: thin matrices are the driver's own.
 
     def take(self, value: Any) -> Any:
-        """A copy of user data in the driver."""
-        return self.inner.take(value)
+        """A copy of user data in the driver; of a large array its blocks will be the copy."""
+        if np.ndim(value) != 2 or not is_large(np.shape(value), self.thin):
+            return self.inner.take(value)
+        array = np.asarray(value, dtype=self.inner.zeros((1, 1)).dtype)
+        if not self._finite(array):
+            raise NumericalError("the data holds NaN or infinity; only finite numbers are accepted")
+        return self.inner.take(array) if self.exact else array
 
     def own(self, value: Any) -> Any:
         """Large arrays go to the workers."""

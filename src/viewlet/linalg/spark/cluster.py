@@ -76,7 +76,7 @@ class SparkWorkers:
                 return [answers for _, answers in sorted(found, key=lambda pair: pair[0])]
             raise AssertionError("the last attempt returns or raises")
         finally:
-            broadcast.unpersist()
+            broadcast.destroy()
 
     def task(self, broadcast: Any) -> Callable[[int, Iterator[int]], Iterator[tuple[int, Answers]]]:
         """What a job does in each partition."""
