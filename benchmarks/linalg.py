@@ -2,11 +2,12 @@
 """Incremental linear algebra against re-evaluation: Figures 6.3-6.8, Tables 6.3-6.4 of the thesis, and more.
 
     python benchmarks/linalg.py --quick              # small sizes, a minute
-    python benchmarks/linalg.py --sizes 1000 2000 4000 [--parts powers ols ...]
+    python benchmarks/linalg.py --sizes 1000 2000 4000 --large 8000 [--parts powers ols ...]
 
 BLAS runs on one thread and times are CPU seconds of this process, the smallest of a few repetitions: ratios
 are comparable across loaded machines. Re-evaluation is bound by arithmetic and gains from more cores,
-maintenance by memory bandwidth and does not, so expect smaller ratios on many cores.
+maintenance by memory bandwidth and does not, so expect smaller ratios on many cores. The parts on Spark give
+wall times, with one BLAS thread per task: they need a quiet machine.
 """
 
 from __future__ import annotations
@@ -17,8 +18,10 @@ for variable in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ[variable] = "1"  # before NumPy loads its BLAS
 
 import argparse
+import math
 import platform
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -74,7 +77,7 @@ class Report:
 
 def cell(value: Any) -> str:
     if isinstance(value, float):
-        return f"{value:.3g}"
+        return "not run" if math.isnan(value) else f"{value:.3g}"
     return str(value)
 
 
@@ -131,7 +134,31 @@ def numpy_exponential(A: np.ndarray) -> Callable[[int, np.ndarray], None]:
     return update
 
 
-def powers(report: Report, sizes: list[int]) -> None:
+def first_evaluation(make: Callable[[], vl.MatrixView]) -> tuple[vl.MatrixView, float]:
+    """A view, and the CPU time in ms of evaluating it for the first time, without its probe."""
+    start = time.process_time()
+    view = make()
+    taken = 1000 * (time.process_time() - start)
+    return view, taken - milliseconds(view.error, 1)
+
+
+def powers_once(n: int) -> tuple[list[Any], list[Any]]:
+    """A^16 in the exponential model, where every evaluation takes a minute: the first one is the rival."""
+    A0, A = contraction(n, np.random.default_rng(n)), vl.input("A", (n, n))
+    view, rival = first_evaluation(
+        lambda: vl.maintain({"C": vl.power(A, K)}, A=A0, model="exponential", strategy="incremental")
+    )
+    taken, megabytes, plain = (
+        update_time(view, "A", 1 / n**0.5, 3),
+        stored_megabytes(view),
+        2 * n * n * 8 / 1e6,
+    )
+    row = [n, "exponential", rival, "not run", taken, rival / taken, megabytes, view.error()]
+    memory = [n, "exponential", plain, megabytes, rival, taken, (rival / taken) / (megabytes / plain)]
+    return row, memory
+
+
+def powers(report: Report, sizes: list[int], large: list[int]) -> None:
     rng = np.random.default_rng(0)
     rows, plotted = [], {"re-evaluation": [], "exponential": [], "krylov": [], "NumPy lines": []}
     memory_rows = []
@@ -169,10 +196,17 @@ def powers(report: Report, sizes: list[int]) -> None:
                     [n, model, plain, megabytes, rival, taken, (rival / taken) / (megabytes / plain)]
                 )
             del view
+    for n in large:
+        row, memory = powers_once(n)
+        rows.append(row)
+        memory_rows.append(memory)
+        plotted["re-evaluation"].append((n, row[2]))
+        plotted["exponential"].append((n, row[4]))
     report.table(
         "A^16, one row of A replaced (Figures 6.5a, 6.5c)",
-        "Re-evaluation is `np.linalg.matrix_power`, four products. 'NumPy lines' is the same factored "
-        "maintenance written by hand with `P += U @ V.T`. Times in ms of CPU.",
+        "Re-evaluation is `np.linalg.matrix_power`, four products (for the largest n, the first evaluation "
+        "of the view, which is the same four). 'NumPy lines' is the same factored maintenance written by "
+        "hand with `P += U @ V.T`. Times in ms of CPU.",
         ["n", "model", "re-evaluation", "NumPy lines", "viewlet", "speed-up", "stored MB", "error after"],
         rows,
     )
@@ -236,29 +270,33 @@ def sums(report: Report, sizes: list[int]) -> None:
     report.plot("sums", "sum of 16 powers, one row replaced", "n", "ms", plotted)
 
 
-def ols(report: Report, sizes: list[int]) -> None:
+def ols(report: Report, sizes: list[int], large: list[int]) -> None:
     rng = np.random.default_rng(3)
     rows, plotted = [], {"solve": [], "Cholesky": [], "X'X kept, Cholesky": [], "maintained": []}
-    for m, n in [*((n, n) for n in sizes), (20_000, 500)]:
+    for m, n in [*((n, n) for n in [*sizes, *large]), (20_000, 500)]:
         X0, Y0 = rng.standard_normal((m, n)), rng.standard_normal((m, 1))
         if m == n:
             X0 += 2 * np.sqrt(n) * np.eye(n)  # a square random matrix alone is nearly singular
         X, Y = vl.input("X", (m, n)), vl.input("Y", (m, 1))
-        gram, cross = X0.T @ X0, X0.T @ Y0
         repeats = 3 if n <= 2000 else 1
-        solve = milliseconds(lambda X0=X0, Y0=Y0: np.linalg.solve(X0.T @ X0, X0.T @ Y0), repeats)
         cholesky = milliseconds(
             lambda X0=X0, Y0=Y0: scipy.linalg.cho_solve(scipy.linalg.cho_factor(X0.T @ X0), X0.T @ Y0),
             repeats,
         )
-        kept = milliseconds(lambda g=gram, c=cross, X0=X0: kept_gram(g, c, X0), repeats)
+        if n in large:  # the best rival is enough where everything takes half a minute
+            solve = kept = math.nan
+        else:
+            solve = milliseconds(lambda X0=X0, Y0=Y0: np.linalg.solve(X0.T @ X0, X0.T @ Y0), repeats)
+            gram, cross = X0.T @ X0, X0.T @ Y0
+            kept = milliseconds(lambda g=gram, c=cross, X0=X0: kept_gram(g, c, X0), repeats)
         view = vl.maintain({"beta": (X.T @ X).inv() @ X.T @ Y}, X=X0, Y=Y0, strategy="incremental")
         taken = update_time(view, "X", 1.0, 5)
-        best = min(solve, cholesky)
+        best = np.nanmin([solve, cholesky])
         rows.append([m, n, solve, cholesky, kept, taken, best / taken, kept / taken, view.error()])
         if m == n:
             for label, value in zip(plotted, (solve, cholesky, kept, taken), strict=True):
-                plotted[label].append((n, value))
+                if not math.isnan(value):
+                    plotted[label].append((n, value))
         del view
     report.table(
         "Ordinary least squares, one row of X replaced (Figure 6.3)",
@@ -600,10 +638,128 @@ def groups(report: Report, count: int) -> None:
     )
 
 
+def spark_session(tasks: int) -> Any:
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    from pyspark.sql import SparkSession
+
+    session = (
+        SparkSession.builder.master(f"local[{tasks}]")
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.driver.memory", "2g")
+        .config("spark.python.unix.domain.socket.enabled", "true")
+        .getOrCreate()
+    )
+    session.sparkContext.setLogLevel("OFF")
+    return session
+
+
+def wall(work: Callable[[], Any]) -> float:
+    start = time.perf_counter()
+    work()
+    return time.perf_counter() - start
+
+
+def on_spark(report: Report, sizes: list[int], narrow: int) -> None:
+    session = spark_session(2)
+    rows, plotted = [], {"re-evaluation": [], "maintained": []}
+    for n in sizes:
+        A0, A = contraction(n, np.random.default_rng(n)), vl.input("A", (n, n))
+        program = {"C": vl.power(A, K)}
+        rows.append(["A^16", n, "", *one_on_spark(session, program, {"A": A0}, "exponential", 1 / n**0.5, 9)])
+        plotted["re-evaluation"].append((n, rows[-1][3]))
+        plotted["maintained"].append((n, rows[-1][4]))
+    n, p = narrow, 100
+    with tempfile.TemporaryDirectory() as folder:
+        A0 = contraction_on_disk(n, Path(folder) / "A.npy")
+        A, B, T = vl.input("A", (n, n)), vl.input("B", (n, p)), vl.input("T0", (n, p))
+        values = {"A": A0, "B": np.ones((n, p)), "T0": np.zeros((n, p))}
+        program = {"T": vl.iterate(lambda t: A @ t + B, T, K)}
+        rows.append(["T = A T + B", n, p, *one_on_spark(session, program, values, "linear", 1 / n**0.5, 3)])
+    session.stop()
+    report.table(
+        "On Spark, local[2], one row of A replaced (Figures 6.5d, 6.8, Table 6.3)",
+        f"k = {K}. Wall times in seconds. Re-evaluation is the first evaluation of the view on Spark without "
+        "its probe; maintained is the mean over updates, with the flushes among them, without probes. Memory "
+        "is that of all blocks and of what the driver holds.",
+        [
+            "program",
+            "n",
+            "p",
+            "re-evaluation s",
+            "maintained s",
+            "speed-up",
+            "jobs per update",
+            "flushes",
+            "stored MB",
+            "over inputs and results alone",
+            "error after",
+        ],
+        rows,
+    )
+    if len(sizes) > 1:
+        report.plot("spark", "A^16 on Spark, one row replaced", "n", "s", plotted)
+
+
+def workers(report: Report, n: int) -> None:
+    A0, A = contraction(n, np.random.default_rng(n)), vl.input("A", (n, n))
+    rows = []
+    for tasks in (1, 2):
+        session = spark_session(tasks)
+        measured = one_on_spark(session, {"C": vl.power(A, K)}, {"A": A0}, "exponential", 1 / n**0.5, 9)
+        session.stop()
+        rows.append([tasks, *measured[:5]])
+    report.table(
+        f"Workers on Spark, A^16, n = {n} (Figure 6.4)",
+        "Tasks at once on one machine, one block of every matrix each. Wall times in seconds.",
+        ["workers", "re-evaluation s", "maintained s", "speed-up", "jobs per update", "flushes"],
+        rows,
+    )
+
+
+def contraction_on_disk(n: int, path: Path) -> Any:
+    """As :func:`contraction`, made strip by strip in a file: the workers' blocks are the only other copy."""
+    rng = np.random.default_rng(n)
+    whole = np.lib.format.open_memmap(path, mode="w+", dtype=np.float64, shape=(n, n))
+    for start in range(0, n, 500):
+        strip = whole[start : start + 500]
+        strip[:] = 0.9 * rng.standard_normal(strip.shape) / np.sqrt(n)
+    return whole
+
+
+def one_on_spark(
+    session: Any, program: dict[str, Any], values: dict[str, Any], model: Any, scale: float, repeats: int
+) -> list[Any]:
+    made: list[vl.MatrixView] = []
+    taken = wall(
+        lambda: made.append(
+            vl.maintain(program, inputs=values, spark=session, model=model, strategy="incremental")
+        )
+    )
+    (view,) = made
+    again = taken - wall(view.error)
+    changes = row_changes(view, "A", scale, np.random.default_rng(7))
+    next(changes)  # compiles the trigger
+    before, flushes, probes = view.arrays.jobs, view.arrays.flushes, view.health.probes
+    mean = wall(lambda: [next(changes) for _ in range(repeats)]) / repeats
+    assert view.health.probes == probes, "a probe fell among the measured updates"
+    jobs, flushed = view.arrays.jobs - before, view.arrays.flushes - flushes
+    plain = sum(
+        math.prod(view.program.shapes[name]) for name in [*view.program.inputs, *view.program.outputs]
+    )
+    growth = view.program.stored_numbers() / plain
+    row = [again, mean, again / mean, jobs / repeats, flushed, stored_megabytes(view), growth, view.error()]
+    view.close()
+    return row
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="small sizes")
     parser.add_argument("--sizes", type=int, nargs="+", default=[1000, 2000, 4000])
+    parser.add_argument("--large", type=int, nargs="*", default=[8000], help="measured once: A^16, OLS")
+    parser.add_argument("--spark", type=int, nargs="+", default=[4000, 8000], help="A^16 on Spark")
+    parser.add_argument("--spark-narrow", type=int, default=20_000, help="T = A T + B on Spark")
     parser.add_argument("--edges", type=int, default=1_000_000)
     parser.add_argument("--updates", type=int, default=100_000, help="updates of the drift table")
     parser.add_argument("--parts", nargs="+", default=None, help="only these parts")
@@ -611,14 +767,15 @@ def main() -> None:
     options = parser.parse_args()
     if options.quick:
         options.sizes, options.edges, options.updates = [200, 400], 20_000, 2_000
+        options.large, options.spark, options.spark_narrow = [600], [800], 1000
     options.out.mkdir(parents=True, exist_ok=True)
     report, sizes = Report(folder=options.out), options.sizes
     middle = sizes[-2] if len(sizes) > 1 else sizes[-1]
     parts: dict[str, Callable[[], None]] = {
-        "powers": lambda: powers(report, sizes),
+        "powers": lambda: powers(report, sizes, options.large),
         "steps": lambda: steps(report, sizes[0]),
         "sums": lambda: sums(report, sizes[:-1] or sizes),
-        "ols": lambda: ols(report, sizes),
+        "ols": lambda: ols(report, sizes, options.large),
         "narrow": lambda: general(
             report,
             middle,
@@ -635,6 +792,8 @@ def main() -> None:
         "drift": lambda: drift(report, options.updates),
         "pagerank": lambda: pagerank(report, options.edges // 5, options.edges),
         "groups": lambda: groups(report, max(options.edges // 100, 1000)),
+        "spark": lambda: on_spark(report, options.spark, options.spark_narrow),
+        "workers": lambda: workers(report, options.spark[0]),
     }
     options_given = [word for word in sys.argv[1:] if word not in parts and word != "--parts"]
     for name in options.parts or parts:

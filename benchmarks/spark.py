@@ -1,13 +1,21 @@
-"""Views on Spark against Spark SQL that evaluates the same query again, batch by batch, in one session.
+"""Views on Spark: against re-evaluation, by batch size, by number of partitions, with optimizations off.
 
-    python benchmarks/spark.py [--quick] [--scale 0.1] [--batch 10000] [--queries q01 q03 ...] [--batches 20]
+    python benchmarks/spark.py --quick                                            # a minute: everything works
+    python benchmarks/spark.py --scale 1 [--queries q01 q03 ...] [--parts again breakeven scaling fusion]
 
-The TPC-H tables arrive in turn, row by row of each in proportion, cut into batches; Viewlet takes them as
-streams. The first half of the stream is applied as one batch. Then, after every batch, both sides give the
-query's rows on the driver: Viewlet applies the batch and reads the view; Spark SQL runs the query over
-everything so far, held as cached DataFrames (adding a batch to them is not timed). Times are milliseconds per
-batch. The floor is an empty job of one Python stage, times the jobs that a batch took. Rows of both sides are
-compared at the end. Results go to ``benchmarks/results/spark``.
+The TPC-H tables arrive in turn, each in proportion to its size; Viewlet takes them as streams. The first half
+of the stream is applied as one batch, and one batch more for warming up.
+
+again      after every batch both sides give the query's rows on the driver: Viewlet applies the batch and
+           reads the view; Spark SQL runs the query over everything so far, held as cached DataFrames (adding
+           a batch to them is not timed). Rows of both sides are compared at the end.
+breakeven  one batch of each size: Spark SQL again, a database in this process, one on Spark by lines to
+           processes and by jobs, and what ``explain`` predicts for the two.
+scaling    1, 2 and 4 partitions with a batch that stays the same, and with one that grows with them; bytes
+           and work per worker, counted and predicted from one partition.
+fusion     Q3 with fusion of blocks and sharing of relations turned off.
+
+Times are milliseconds. Results go to ``benchmarks/results/spark``.
 """
 
 from __future__ import annotations
@@ -16,7 +24,8 @@ import argparse
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
@@ -26,22 +35,21 @@ from statistics import median
 from typing import Any
 
 import viewlet
+from viewlet.backends.spark import engine as spark_engine
+from viewlet.backends.spark.advice import predict
+from viewlet.backends.spark.distribute import ALL, Passes
+from viewlet.workers import cluster as workers_cluster
+from viewlet.workers.jobs import Jobs
+from viewlet.workers.lines import Lines
 from viewlet.workloads import queries, schema, tpch
 from viewlet.workloads.stream import Batch, Stream
 
 RESULTS = Path(__file__).parent / "results" / "spark"
 QUERIES = ("q01", "q03", "q06", "q12", "q17", "q18")
+PARTS = ("again", "breakeven", "scaling", "fusion")
+DDL = schema("tpch").replace("CREATE TABLE", "CREATE STREAM")
 
-
-@dataclass(frozen=True)
-class Measured:
-    """Milliseconds per batch of one query."""
-
-    query: str
-    jobs: float
-    viewlet: list[float]
-    again: list[float]
-    equal: bool
+Rows = list[tuple[Any, ...]]
 
 
 def session() -> Any:
@@ -54,7 +62,7 @@ def session() -> Any:
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.sql.shuffle.partitions", "2")
         .config("spark.python.unix.domain.socket.enabled", "true")
-        .config("spark.driver.memory", "4g")
+        .config("spark.driver.memory", "6g")
         .getOrCreate()
     )
     spark.sparkContext.setLogLevel("OFF")
@@ -68,106 +76,286 @@ def timed(work: Callable[[], Any]) -> tuple[float, Any]:
 
 
 def floor(spark: Any, rounds: int = 10) -> float:
+    """An empty job of one Python stage."""
     anchor = spark.sparkContext.parallelize(range(2), 2).persist()
     job = anchor.mapPartitions(lambda rows: iter([sum(rows)]))
     return median(timed(job.collect)[0] for _ in range(rounds + 3))
 
 
-def maintained(
-    spark: Any, name: str, first: Batch, batches: list[Batch]
-) -> tuple[list[float], list[tuple[Any, ...]], float]:
-    """Apply each batch and read the view; the times, the rows in the end, and the jobs per batch."""
-    with viewlet.connect(spark) as db:
-        db.execute(schema("tpch").replace("CREATE TABLE", "CREATE STREAM"))
+@dataclass(frozen=True)
+class Workload:
+    """The first half of the stream, and the batches after it."""
+
+    first: Batch
+    batches: list[Batch]
+
+    @classmethod
+    def of(cls, stream: Stream, sizes: list[int]) -> Workload:
+        at = len(stream) // 2
+        found = cls(stream.first(at).whole(), [])
+        for size in sizes:
+            found.batches.append(next(islice(stream.after(at).batches(size), 1)))
+            at += size
+        return found
+
+
+@contextmanager
+def maintained(target: Any, name: str, first: Batch) -> Iterator[Any]:
+    """A database with one view over the first half of the stream."""
+    with viewlet.connect(target) as db:
+        db.execute(DDL)
         db.execute(f"CREATE MATERIALIZED VIEW {name} AS {queries('tpch')[name]}")
         db.apply(first)
-        rows = db.view(name).rows()
+        db.view(name).rows()
+        yield db
+
+
+def refreshed(db: Any, name: str, batch: Batch) -> Rows:
+    db.apply(batch)
+    rows: Rows = db.view(name).rows()
+    return rows
+
+
+# Against re-evaluation.
+
+
+class Accumulated:
+    """Everything so far as cached DataFrames, batch after batch; made once for all queries."""
+
+    def __init__(self, spark: Any, workload: Workload) -> None:
+        self._spark = spark
+        self._steps: list[dict[str, Any]] = []
+        tables: dict[str, Any] = {}
+        for batch in [workload.first, *workload.batches]:
+            for table, rows in batch.items():
+                part = spark.createDataFrame(rows.drop_columns(["_weight"])).coalesce(2).cache()
+                part.count()
+                tables[table] = tables[table].union(part).coalesce(2) if table in tables else part
+            self._steps.append(dict(tables))
+
+    def again(self, name: str) -> tuple[list[float], Rows]:
+        """Run a query after every batch; the first two runs only warm up."""
         times = []
-        before = jobs_so_far(spark)
-
-        def refreshed(batch: Batch) -> list[tuple[Any, ...]]:
-            db.apply(batch)
-            return db.view(name).rows()
-
-        for batch in batches:
-            spent, rows = timed(partial(refreshed, batch))
+        for step in self._steps:
+            for table, frame in step.items():
+                frame.createOrReplaceTempView(table)
+            spent, found = timed(lambda: self._spark.sql(queries("tpch")[name]).collect())
             times.append(spent)
-        return times, rows, (jobs_so_far(spark) - before) / len(batches)
+        return times[2:], [tuple(row) for row in found]
 
 
-def jobs_so_far(spark: Any) -> int:
-    """How many jobs the session has started: a new one tells by its number."""
-    tracker = spark.sparkContext.statusTracker()
-    return max(tracker.getJobIdsForGroup(None), default=-1) + 1
-
-
-def reevaluated(
-    spark: Any, name: str, first: Batch, batches: list[Batch]
-) -> tuple[list[float], list[tuple[Any, ...]]]:
-    """Run the query again over all rows so far."""
-    tables: dict[str, Any] = {}
-    times = []
-    for batch in [first, *batches]:
-        for table, rows in batch.items():
-            part = spark.createDataFrame(rows.drop_columns(["_weight"])).coalesce(2)
-            tables[table] = (tables[table].union(part).coalesce(2) if table in tables else part).cache()
-            tables[table].count()
-            tables[table].createOrReplaceTempView(table)
-        spent, found = timed(lambda: spark.sql(queries("tpch")[name]).collect())
-        times.append(spent)
-    spark.catalog.clearCache()
-    return times[1:], [tuple(row) for row in found]
-
-
-def measure(spark: Any, name: str, stream: Stream, options: argparse.Namespace) -> Measured:
-    half = len(stream) // 2
-    first = stream.first(half).whole()
-    batches = list(islice(stream.after(half).batches(options.batch), options.batches))
-    fresh, rows, jobs = maintained(spark, name, first, batches)
-    again, expected = reevaluated(spark, name, first, batches)
-    return Measured(name, jobs, fresh, again, sorted(map(str, rows)) == sorted(map(str, expected)))
-
-
-def report(found: list[Measured], base: float, options: argparse.Namespace, rows: int) -> str:
+def against_again(spark: Any, stream: Stream, options: argparse.Namespace) -> str:
+    sizes = [size for size in options.sizes for _ in range(options.batches)]
+    workload = Workload.of(stream, [options.sizes[0], *sizes])
+    accumulated, base = Accumulated(spark, workload), floor(spark)
     lines = [
         "# Views on Spark against re-evaluation",
         "",
-        f"TPC-H at scale {options.scale}, {rows:,} rows, batches of {options.batch:,} after half of them on "
-        f"local[2]; empty job of one Python stage: {base:.0f} ms (median). Milliseconds per batch, median "
-        f"and worst of {options.batches} batches. Load at the end: {getloadavg()[0]:.1f}.",
+        f"TPC-H at scale {options.scale:g}, {len(stream):,} rows, after half of them, local[2]; an empty job "
+        f"of one Python stage takes {base:.0f}. Milliseconds per batch with its result on the driver: median "
+        f"(worst) of {options.batches} batches of each size.",
         "",
-        "| query | jobs per batch | floor | viewlet | worst | again | worst | again / viewlet | same rows |",
-        "|---|---|---|---|---|---|---|---|---|",
+        "| query | rows per batch | stages | floor | viewlet | Spark SQL again | ratio | same rows |",
+        "|---|---|---|---|---|---|---|---|",
     ]
-    for m in found:
-        fresh, again = median(m.viewlet), median(m.again)
+    for name in options.queries:
+        with maintained(spark, name, workload.first) as db:
+            refreshed(db, name, workload.batches[0])
+            before = sum(t.rounds for t in db.traffic())
+            fresh = [timed(partial(refreshed, db, name, batch)) for batch in workload.batches[1:]]
+            stages = (sum(t.rounds for t in db.traffic()) - before) / len(fresh)
+        again, expected = accumulated.again(name)
+        same = sorted(map(str, fresh[-1][1])) == sorted(map(str, expected))
+        for i, size in enumerate(options.sizes):
+            own = slice(i * options.batches, (i + 1) * options.batches)
+            ours, theirs = [spent for spent, _ in fresh[own]], again[own]
+            lines.append(
+                f"| {name} | {size:,} | {stages:.1f} | {stages * base:.0f} | {shown(ours)} | {shown(theirs)} "
+                f"| {median(theirs) / median(ours):.1f} | {'yes' if same else 'NO'} |"
+            )
+            print(lines[-1], flush=True)
+        save("again.md", lines, options)
+    spark.catalog.clearCache()
+    return "\n".join(lines)
+
+
+def shown(times: list[float]) -> str:
+    return f"{median(times):.0f} ({max(times):.0f})"
+
+
+# By batch size.
+
+
+@contextmanager
+def reached_by(way: Any) -> Iterator[None]:
+    before, workers_cluster.Lines = workers_cluster.Lines, way
+    try:
+        yield
+    finally:
+        workers_cluster.Lines = before  # type: ignore[misc]
+
+
+def breakeven(spark: Any, stream: Stream, options: argparse.Namespace) -> str:
+    name, sizes = "q03", [1, 10, 100, 1_000, 10_000, 100_000]
+    workload = Workload.of(stream, [1_000, *[s for size in sizes for s in [size] * options.batches]])
+    again = median(Accumulated(spark, Workload(workload.first, workload.batches[:3])).again(name)[0])
+    spark.catalog.clearCache()
+    columns: list[list[float]] = []
+    for target, way in ((None, Lines), (spark, Lines), (spark, Jobs)):
+        with reached_by(way), maintained(target, name, workload.first) as db:
+            refreshed(db, name, workload.batches[0])
+            times = [timed(partial(refreshed, db, name, batch))[0] for batch in workload.batches[1:]]
+        count = options.batches
+        columns.append([median(times[i * count : (i + 1) * count]) for i in range(len(sizes))])
+    lines = [
+        "# Break-even by batch size",
+        "",
+        f"Q3 of TPC-H at scale {options.scale:g} after half the stream: milliseconds per batch with its "
+        f"result, medians of {options.batches}. `explain` on Spark predicts the two columns before the last.",
+        "",
+        "| rows per batch | Spark SQL again | this process | Spark, lines | Spark, jobs "
+        "| predicted: this process | predicted: Spark | least |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for i, size in enumerate(sizes):
+        local, by_lines, by_jobs = (column[i] for column in columns)
+        found = {"Spark SQL again": again, "this process": local, "Spark": min(by_lines, by_jobs)}
+        expected = predict(size, rounds=2)
         lines.append(
-            f"| {m.query} | {m.jobs:.1f} | {m.jobs * base:.0f} | {fresh:.0f} | {max(m.viewlet):.0f} "
-            f"| {again:.0f} | {max(m.again):.0f} | {again / fresh:.2f} | {'yes' if m.equal else 'NO'} |"
+            f"| {size:,} | {again:.0f} | {local:.2f} | {by_lines:.1f} | {by_jobs:.0f} "
+            f"| {expected.here:.2f} | {expected.spread:.1f} | {min(found, key=found.__getitem__)} |"
         )
-    return "\n".join(lines) + "\n"
+        print(lines[-1], flush=True)
+    save("breakeven.md", lines, options)
+    return "\n".join(lines)
+
+
+# By number of partitions.
+
+
+def scaling(spark: Any, stream: Stream, options: argparse.Namespace) -> str:
+    lines = [
+        "# Partitions",
+        "",
+        f"TPC-H at scale {options.scale:g} after half the stream, local[2]: two cores for partitions and "
+        "driver, so time cannot fall beyond that; bytes and work per worker show how it would. Predicted: "
+        "what a single partition is told divides by the number of partitions, and so does its work; the "
+        "counted figure is that of the worker with most. Milliseconds and kilobytes "
+        f"per batch, medians of {options.batches}.",
+        "",
+        "| query | batch | partitions | ms | KB per worker | predicted | work per worker, ms | predicted |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for name in ("q03", "q17", "q18"):
+        for growing in (False, True):
+            one: tuple[float, float] | None = None
+            for partitions in (1, 2, 4):
+                rows = options.sizes[0] * (partitions if growing else 4)
+                spent, kilobytes, work = scaled(spark, stream, name, partitions, rows, options.batches)
+                one = one or (kilobytes, work)
+                share = 1.0 if growing else 1 / partitions
+                lines.append(
+                    f"| {name} | {rows:,} | {partitions} | {spent:.0f} "
+                    f"| {kilobytes:.0f} | {one[0] * share:.0f} | {work:.1f} | {one[1] * share:.1f} |"
+                )
+                print(lines[-1], flush=True)
+        save("scaling.md", lines, options)
+    return "\n".join(lines)
+
+
+def scaled(
+    spark: Any, stream: Stream, name: str, partitions: int, rows: int, count: int
+) -> tuple[float, float, float]:
+    """Time, kilobytes said to and milliseconds of work of the worker with most, per batch."""
+    workload = Workload.of(stream, [rows] * (count + 1))
+    spark.conf.set("spark.viewlet.partitions", str(partitions))
+    try:
+        with maintained(spark, name, workload.first) as db:
+            refreshed(db, name, workload.batches[0])
+            (traffic,) = db.traffic()
+            said, seconds = list(traffic.said), list(traffic.seconds)
+            times = [timed(partial(refreshed, db, name, batch))[0] for batch in workload.batches[1:]]
+            told = max(b - a for a, b in zip(said, traffic.said, strict=True)) / count / 1000
+            work = max(b - a for a, b in zip(seconds, traffic.seconds, strict=True)) / count * 1000
+    finally:
+        spark.conf.unset("spark.viewlet.partitions")
+    return median(times), told, work
+
+
+# What optimizations bring.
+
+
+def fusion(spark: Any, stream: Stream, options: argparse.Namespace) -> str:
+    levels = {
+        "neither": Passes(shared=False, fused=False),
+        "blocks are fused": Passes(shared=False, fused=True),
+        "and relations are shared": ALL,
+    }
+    workload = Workload.of(stream, [options.sizes[0]] * (options.batches + 1))
+    lines = [
+        "# What the optimizations of distributed programs bring",
+        "",
+        f"Q3 of TPC-H at scale {options.scale:g} after half the stream, batches of {options.sizes[0]:,}, by "
+        "lines and by jobs (as Figure 5.8 of the thesis). Milliseconds per batch, medians.",
+        "",
+        "| optimizations | rounds per batch | KB told per batch | lines | jobs |",
+        "|---|---|---|---|---|",
+    ]
+    for label, passes in levels.items():
+        found = []
+        for way in (Lines, Jobs):
+            with with_passes(passes), reached_by(way), maintained(spark, "q03", workload.first) as db:
+                refreshed(db, "q03", workload.batches[0])
+                (traffic,) = db.traffic()
+                rounds, said = traffic.rounds, sum(traffic.said)
+                times = [timed(partial(refreshed, db, "q03", batch))[0] for batch in workload.batches[1:]]
+                rounds, said = traffic.rounds - rounds, sum(traffic.said) - said
+            found.append(median(times))
+        count = options.batches
+        lines.append(
+            f"| {label} | {rounds / count:.1f} | {said / count / 1000:.0f} "
+            f"| {found[0]:.0f} | {found[1]:.0f} |"
+        )
+        print(lines[-1], flush=True)
+    save("fusion.md", lines, options)
+    return "\n".join(lines)
+
+
+@contextmanager
+def with_passes(passes: Passes) -> Iterator[None]:
+    before, spark_engine.PASSES = spark_engine.PASSES, passes
+    try:
+        yield
+    finally:
+        spark_engine.PASSES = before
+
+
+def save(name: str, lines: list[str], options: argparse.Namespace) -> None:
+    RESULTS.mkdir(parents=True, exist_ok=True)
+    words = ["", f"Load of the machine at the end: {getloadavg()[0]:.1f}.", ""]
+    path = RESULTS / (f"quick-{name}" if options.quick else name)
+    if not options.quick:
+        path.write_text("\n".join([*lines, *words]), encoding="utf-8")
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--quick", action="store_true", help="a tiny run that shows that everything works")
     parser.add_argument("--scale", type=float, default=0.1)
-    parser.add_argument("--batch", type=int, default=10_000)
-    parser.add_argument("--batches", type=int, default=20, help="how many batches are measured")
+    parser.add_argument("--sizes", type=int, nargs="+", default=[10_000, 100_000], help="rows per batch")
+    parser.add_argument("--batches", type=int, default=5, help="how many batches of each size are measured")
     parser.add_argument("--queries", nargs="+", default=list(QUERIES))
+    parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))
     options = parser.parse_args()
     if options.quick:
-        options.scale, options.batches, options.queries = 0.01, 3, ["q03", "q06"]
+        options.scale, options.sizes, options.batches, options.queries = 0.01, [500], 2, ["q06", "q03"]
     stream = tpch.round_robin(tpch.tables(options.scale))
     spark = session()
-    base = floor(spark)
-    found = []
-    for name in options.queries:
-        found.append(measure(spark, name, stream, options))
-        text = report(found, base, options, len(stream))
-        print(text.splitlines()[-1], flush=True)
-        RESULTS.mkdir(parents=True, exist_ok=True)
-        (RESULTS / ("quick.md" if options.quick else "README.md")).write_text(text, encoding="utf-8")
+    parts = {"again": against_again, "breakeven": breakeven, "scaling": scaling, "fusion": fusion}
+    for part in options.parts:
+        parts[part](spark, stream, options)
     spark.stop()
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import native
 from cells import postgres
 from rates import Run, write
-from rivals import DuckDB, Kept, Make, PostgreSQL
+from rivals import DuckDB, Kept, Make, PostgreSQL, Streamed
 from viewlet.workloads import queries, tpch
 from viewlet.workloads.stream import round_robin
 
@@ -37,6 +37,7 @@ def systems(address: str | None) -> dict[str, Make]:
     """Who is asked."""
     asked: dict[str, Make] = {
         "viewlet": Kept,
+        "viewlet, streams": Streamed,
         "first_order": partial(Kept, strategy="first_order"),
         "reevaluate": partial(Kept, strategy="reevaluate"),
         "DuckDB": DuckDB,
@@ -62,7 +63,7 @@ def main() -> None:
     run = Run("tpch", options.seconds, patience=6 + 2 * options.seconds)
     for name in options.queries:
         run.whole_stream(name, stream, native.CASES.get(name))
-    run.seconds, run.patience = options.seconds / 2, 5 + options.seconds
+    run.seconds, run.patience = options.seconds / 3, 3 + options.seconds
     with postgres() as address:
         for name in options.queries:
             run.last_events(name, small, min(LAST, len(small) // 5), systems(address))

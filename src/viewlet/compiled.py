@@ -8,6 +8,7 @@ from viewlet.backends.native.emit import emit
 from viewlet.errors import CompileError, SqlError
 from viewlet.loops.from_triggers import triggers_to_loops
 from viewlet.loops.text import show_loops
+from viewlet.references import check_declared
 from viewlet.sql import compile_query
 from viewlet.sql.catalog import Catalog
 from viewlet.sql.parse import parse
@@ -93,5 +94,6 @@ def _catalog(schema: SchemaLike, dialect: str) -> Catalog:
     for statement in parse(schema, dialect):
         if not isinstance(statement, CreateTable):
             raise SqlError(f"a schema is CREATE TABLE statements, found {type(statement).__name__}")
+        check_declared(statement.table, Catalog(created))
         created.append(statement.table)
     return Catalog(created)

@@ -32,6 +32,7 @@ from viewlet.notebook import Explanation, database_html
 from viewlet.plan.evaluate import ordered_rows, sorted_rows
 from viewlet.plan.nodes import Query
 from viewlet.plan.scope import tables_of
+from viewlet.references import References, check_declared
 from viewlet.sql import compile_query, parse
 from viewlet.sql.catalog import Catalog, Table, TableKind
 from viewlet.stats import Stats
@@ -123,6 +124,7 @@ class Database:
         self.dialect = dialect
         self._views = Views(backend, strategy)
         self._kept: dict[str, KeptRows] = {}
+        self._references = References()
         self._conflict_rules: dict[str, OnConflict] = {}
         self._subscriptions = Subscriptions()
         self._journal: Journal = Unlogged()
@@ -175,7 +177,10 @@ class Database:
             if not statement.if_not_exists:
                 raise CatalogError(f"{self.catalog[table.name].kind.value} {table.name!r} exists already")
             return
+        check_declared(table, self.catalog)
         self._journal.define(statement, self._version)
+        parents = {key.target for key in table.references if key.enforced}
+        self._references.add(table, self.catalog, {name: self._kept[name].bag for name in parents})
         self.catalog = self.catalog.with_table(table)
         self._conflict_rules[table.name] = _CONFLICT_RULES[statement.on_conflict]
         if table.kind is not TableKind.STREAM:
@@ -242,7 +247,9 @@ class Database:
         if table.kind is not statement.kind:
             raise CatalogError(f"{name!r} is a {table.kind.value}: use DROP {table.kind.value} {name}")
         self._refuse_if_read(name)
+        self._references.refuse_if_referred(name)
         self._journal.define(statement, self._version)
+        self._references.drop(name)
         if table.kind is TableKind.VIEW:
             self._forget(name)
             self._subscriptions.close(name)
@@ -357,15 +364,18 @@ class Database:
     def _commit(
         self, changes: Mapping[str, Sequence[Change]], trigger: Granularity, token: str | None = None
     ) -> int:
+        self._references.check(changes)
         commit = Commit(self._version + 1, changes, token)
         before = self._stored_bytes()
-        with self._views.maintain(changes, trigger, self._subscriptions.watched()) as effects:
+        steps = self._references.steps(changes, self.catalog)
+        with self._views.maintain(steps, trigger, self._subscriptions.watched()) as effects:
             self._refuse_over_limit(before, changes)
             self._journal.commit(commit, self.catalog)
         self._torn = True  # until the tables have followed the journal, nobody may look
         for name, part in changes.items():
             if name in self._kept:
                 self._kept[name].commit(part)
+        self._references.commit(changes)
         self._version = commit.version
         self._torn = False
         self._journal.checkpoint_if_due()
@@ -487,7 +497,7 @@ class Database:
             return Stats(
                 self._version,
                 {name: kept.count() for name, kept in self._kept.items()},
-                {name: sum(self._bag(name).values()) for name in self._views},
+                {name: self._views.count(name) for name in self._views},
                 {name: view.refreshes for name, view in self._views.items()},
                 self._views.stats(),
                 self._views.seconds,
@@ -539,6 +549,7 @@ class Database:
         """Give a table rows that it kept."""
         with self._open():
             self._kept[table].commit(rows)
+            self._references.commit({table: rows})
 
     def restore_view(self, state: ViewState) -> None:
         """Create a view again with what it held of streams."""

@@ -24,6 +24,7 @@ from viewlet.kept import OnConflict
 from viewlet.spark_journal import attach_folder
 from viewlet.sql import parse
 from viewlet.values import to_arrow
+from viewlet.workers import Traffic
 
 FOLDER = "spark.viewlet.database"
 CHECKPOINT_BYTES = 64 << 20
@@ -67,6 +68,14 @@ class SparkDatabase(Database):
         self._spark = spark
         self._started: list[SparkEngine] = []
         super().__init__(backend=self._engine, strategy=strategy, dialect=dialect)
+
+    def _create_table(self, statement: parse.CreateTable) -> None:
+        if any(key.enforced for key in statement.table.references):
+            raise BackendError(
+                f"table {statement.table.name!r}: foreign keys are not enforced on Spark, where partitions "
+                "start from rows in any order; leave out ON DELETE RESTRICT"
+            )
+        super()._create_table(statement)
 
     def _engine(self, strategy: Strategy) -> SparkEngine:
         engine = SparkEngine(on_spark(self._spark))
@@ -120,6 +129,11 @@ class SparkDatabase(Database):
                 return self._spark.sql(query.sql("spark")).toArrow()
             except PySparkException as reason:
                 raise SqlError(f"Spark refuses the query: {reason}") from None
+
+    def traffic(self) -> list[Traffic]:
+        """What has passed between the driver and the partitions so far, one for each group of views."""
+        with self._open():
+            return [found for engine in self._started if (found := engine.traffic()) is not None]
 
     def close(self) -> None:
         """Give up the data, also in the partitions."""

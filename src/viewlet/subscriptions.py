@@ -11,8 +11,8 @@ from collections.abc import Callable
 
 import pyarrow as pa
 
-from viewlet.backends.base import Bag
-from viewlet.changes import feed
+from viewlet.backends.base import ArrowChanges, Bag
+from viewlet.changes import feed, feed_of_arrow
 from viewlet.core.types import Schema
 from viewlet.errors import ViewletError
 
@@ -71,15 +71,21 @@ class Subscriptions:
         self._subscriptions = [subscription for subscription in self._subscriptions if subscription.active]
         return frozenset(subscription.view for subscription in self._subscriptions)
 
-    def announce(self, view: str, change: Bag, columns: Schema, version: int) -> None:
+    def announce(self, view: str, change: Bag | ArrowChanges, columns: Schema, version: int) -> None:
         """Queue a view's own change for its subscribers; no change, no news."""
         for subscription in self._subscriptions:
             if change and subscription.view == view and subscription.active:
                 self.tell(subscription, change, columns, version)
 
-    def tell(self, subscription: Subscription, change: Bag, columns: Schema, version: int) -> None:
+    def tell(
+        self, subscription: Subscription, change: Bag | ArrowChanges, columns: Schema, version: int
+    ) -> None:
         """Queue a change for one subscriber."""
-        self._news.append((subscription, feed(change, columns, version, subscription.weights), version))
+        if isinstance(change, ArrowChanges):
+            table = feed_of_arrow(change, version, subscription.weights)
+        else:
+            table = feed(change, columns, version, subscription.weights)
+        self._news.append((subscription, table, version))
 
     def deliver(self) -> None:
         """Call the subscribers; what their own commits announce is queued behind, so order is kept."""

@@ -15,7 +15,9 @@ from functools import partial
 from pathlib import Path
 from typing import TypeAlias, get_args
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from viewlet.backends import Backend, ChecksRows, engine_for, obstacles
 from viewlet.backends.base import (
@@ -26,14 +28,13 @@ from viewlet.backends.base import (
     Granularity,
     MapStats,
     ProgramEngine,
-    Row,
     Strategy,
     opposite,
 )
 from viewlet.backends.native.engine import NativeEngine
 from viewlet.backends.native.image import Frozen
 from viewlet.changes import rows_of
-from viewlet.core.types import Schema
+from viewlet.core.types import Column, Schema
 from viewlet.errors import CompileError
 from viewlet.kept import Image
 from viewlet.plan.evaluate import evaluate_query
@@ -53,6 +54,12 @@ EngineFactory: TypeAlias = Callable[[Strategy], Engine]
 
 Contents: TypeAlias = Mapping[str, Image]
 """The present rows of tables by name."""
+
+Effect: TypeAlias = "Bag | ArrowChanges"
+"""What changes in a view: each row once, with its weight."""
+
+MANY = 5_000
+"""Where more keys of a view are touched, its changes come as Arrow."""
 
 VIEWS_PER_ENGINE = 32
 FEW_ROWS = 100
@@ -250,6 +257,11 @@ class Views(Mapping[str, MaintainedView]):
         """The present rows of a view."""
         return self._views[name].engine.output(name)
 
+    def count(self, name: str) -> int:
+        """The number of rows of a view."""
+        engine = self._views[name].engine
+        return engine.count(name) if isinstance(engine, NativeEngine) else sum(engine.output(name).values())
+
     def follow(self, name: str) -> None:
         """Somebody follows a view from now on, of which nothing was remembered while nobody did."""
         if not self.readers(name):
@@ -261,12 +273,7 @@ class Views(Mapping[str, MaintainedView]):
         shown = view.engine.output_arrow(name) if isinstance(view.engine, NativeEngine) else None
         if shown is None:
             return None
-        arrays, weights = shown
-        schema = arrow_schema(columns)
-        typed = [array.cast(field.type) for array, field in zip(arrays, schema, strict=True)]
-        return ArrowChanges(
-            pa.RecordBatch.from_arrays(typed, schema=schema), weights, partial(rows_of, columns)
-        )
+        return _as_changes(*shown, columns)
 
     def explain(self, name: str) -> str:
         """How a view is kept fresh."""
@@ -296,20 +303,23 @@ class Views(Mapping[str, MaintainedView]):
 
     @contextmanager
     def maintain(
-        self, changes: Mapping[str, Sequence[Change]], trigger: Granularity, watched: frozenset[str]
-    ) -> Iterator[dict[str, Bag]]:
-        """Run changes of tables through the engines as one step; gives the own changes of watched views.
+        self,
+        steps: Sequence[tuple[str, Sequence[Change]]],
+        trigger: Granularity,
+        watched: frozenset[str],
+    ) -> Iterator[dict[str, Effect]]:
+        """Run changes of tables through the engines, in order; gives the own changes of watched views.
 
         All or nothing: if the body of the ``with`` raises, the engines are led back too.
         """
-        run = _Run(self, trigger, changes, watched)
+        run = _Run(self, trigger, {table for table, part in steps if part}, watched)
         began = time.perf_counter()
         try:
-            for table, part in changes.items():
+            for table, part in steps:
                 run.propagate(table, part)
             for view in run.affected:
                 if self.readers(view.name):
-                    run.propagate(view.name, list(map(Change, *_columns(run.effect(view.name)))))
+                    run.propagate(view.name, _changes(run.effect(view.name)))
             run.check()
             effects = {view.name: run.effect(view.name) for view in run.affected if view.name in watched}
             self.seconds += time.perf_counter() - began
@@ -327,23 +337,25 @@ class _Run:
         self,
         views: Views,
         trigger: Granularity,
-        changes: Mapping[str, Sequence[Change]],
+        changed: Collection[str],
         watched: frozenset[str],
     ) -> None:
         self._views, self._trigger = views, trigger
-        self.affected = views.affected(name for name, part in changes.items() if part)
+        self.affected = views.affected(changed)
         followed = [v for v in self.affected if v.name in watched or views.readers(v.name)]
         self._telling = _telling(followed)
         told = {name for names in self._telling.values() for name in names}
         compared = [v for v in followed if v.name not in told]
         self._before = {v.name: views.output(v.name) if v.shown is None else v.shown for v in compared}
         self._after: dict[str, Bag] = {}
-        self._told: dict[str, Bag] = {}
+        self._told: dict[str, Effect] = {}
         self._done: list[tuple[Engine, str, Sequence[Change]]] = []
+        native = (engine for engine in _engines(self.affected) if isinstance(engine, NativeEngine))
+        self._restoring = [engine for engine in native if engine.begin()]
         for engine, names in self._telling.items():
             engine.follow(names)
 
-    def effect(self, view: str) -> Bag:
+    def effect(self, view: str) -> Effect:
         """What the batch changes in a view that is followed; asked when all that it reads has changed.
 
         The engine tells, if it can; else all rows before are compared with all rows now.
@@ -351,7 +363,7 @@ class _Run:
         engine = self._views[view].engine
         if isinstance(engine, NativeEngine) and view in self._telling.get(engine, ()):
             if view not in self._told:
-                self._told[view] = engine.changes(view)
+                self._told[view] = _told(engine, self._views[view])
             return self._told[view]
         if view not in self._after:
             self._after[view] = self._views.output(view)
@@ -362,6 +374,8 @@ class _Run:
     def settle(self) -> None:
         """The batch is committed: count the refreshes, and remember rows that are followed."""
         self._stop_following()
+        for engine in self._restoring:
+            engine.end()
         for view in self.affected:
             view.refreshes += 1
             view.shown = self._after.get(view.name)
@@ -383,8 +397,12 @@ class _Run:
     def undo(self) -> None:
         """Lead the engines back, the last step first."""
         self._stop_following()
+        for native in self._restoring:
+            native.restore()
+            native.end()
         for engine, name, changes in reversed(self._done):
-            engine.apply(name, opposite(changes), "batch", frozenset())
+            if engine not in self._restoring:
+                engine.apply(name, opposite(changes), "batch", frozenset())
 
     def _stop_following(self) -> None:
         for engine in self._telling:
@@ -405,8 +423,23 @@ def _engines(views: Iterable[MaintainedView]) -> list[Engine]:
     return list({id(view.engine): view.engine for view in views}.values())
 
 
-def _columns(bag: Bag) -> tuple[Iterable[Row], Iterable[int]]:
-    return bag.keys(), bag.values()
+def _told(engine: NativeEngine, view: MaintainedView) -> Effect:
+    """What an engine says has changed in a view."""
+    if engine.touched(view.name) <= MANY:
+        return engine.changes(view.name)
+    columns = tuple(Column(name, var.type, var.nullable) for name, var in view.query.columns)
+    return _as_changes(*engine.changes_arrow(view.name), columns).net()
+
+
+def _as_changes(arrays: list[pa.Array], weights: NDArray[np.int64], columns: Schema) -> ArrowChanges:
+    schema = arrow_schema(columns)
+    typed = [array.cast(field.type) for array, field in zip(arrays, schema, strict=True)]
+    return ArrowChanges(pa.RecordBatch.from_arrays(typed, schema=schema), weights, partial(rows_of, columns))
+
+
+def _changes(effect: Effect) -> Sequence[Change]:
+    """A view's own change as changes of a table."""
+    return effect if isinstance(effect, ArrowChanges) else list(map(Change, effect.keys(), effect.values()))
 
 
 def _require_readable(

@@ -11,25 +11,27 @@ import viewlet.linalg as vl
 from viewlet.linalg.nodes import Expr
 
 PRIME = 32_749
-N, M = 4, 3
-INPUTS = {
-    "A": vl.input("A", (N, N)),
-    "B": vl.input("B", (N, M)),
-    "C": vl.input("C", (M, N)),
-    "D": vl.input("D", (N, N)),
-}
+
+
+def inputs_of(n: int, m: int) -> dict[str, Expr]:
+    """Two square inputs, a tall and a wide one."""
+    shapes = {"A": (n, n), "B": (n, m), "C": (m, n), "D": (n, n)}
+    return {name: vl.input(name, shape) for name, shape in shapes.items()}
+
+
+INPUTS = inputs_of(4, 3)
 SCALARS = (2, -1, 3, Fraction(1, 2), Fraction(-2, 3))
 
 
 @st.composite
-def expressions(draw, rows: int, columns: int, depth: int) -> Expr:
+def expressions(draw, rows: int, columns: int, depth: int, inputs: dict[str, Expr]) -> Expr:
     """An expression of the given shape; square ones may hold inverses and iterations."""
-    leaves = [node for node in INPUTS.values() if node.shape == (rows, columns)]
-    leaves += [node.T for node in INPUTS.values() if node.shape == (columns, rows)]
+    leaves = [node for node in inputs.values() if node.shape == (rows, columns)]
+    leaves += [node.T for node in inputs.values() if node.shape == (columns, rows)]
     if rows == columns:
         leaves.append(vl.identity(rows))
     if not leaves:
-        leaves.append(INPUTS["C"] @ INPUTS["B"])
+        leaves.append(inputs["C"] @ inputs["B"])
     if depth == 0:
         return draw(st.sampled_from(leaves))
     kinds = [
@@ -50,7 +52,7 @@ def expressions(draw, rows: int, columns: int, depth: int) -> Expr:
     below = depth - 1
 
     def same() -> Expr:
-        return draw(expressions(rows, columns, below))
+        return draw(expressions(rows, columns, below, inputs))
 
     match kind:
         case "leaf":
@@ -60,12 +62,13 @@ def expressions(draw, rows: int, columns: int, depth: int) -> Expr:
         case "difference":
             return same() - same()
         case "product":
-            inner = draw(st.sampled_from([N, M]))
-            return draw(expressions(rows, inner, below)) @ draw(expressions(inner, columns, below))
+            inner = draw(st.sampled_from(inputs["B"].shape))
+            left, right = expressions(rows, inner, below, inputs), expressions(inner, columns, below, inputs)
+            return draw(left) @ draw(right)
         case "scaled":
             return draw(st.sampled_from(SCALARS)) * same()
         case "transposed":
-            return draw(expressions(columns, rows, below)).T
+            return draw(expressions(columns, rows, below, inputs)).T
         case "window":
             wide = vl.block([[same(), same()], [same(), same()]])
             top, left = draw(st.integers(0, rows)), draw(st.integers(0, columns))
@@ -75,7 +78,7 @@ def expressions(draw, rows: int, columns: int, depth: int) -> Expr:
         case "stored":
             return vl.stored(same())
         case "iterate":
-            step = draw(expressions(rows, rows, 0))
+            step = draw(expressions(rows, rows, 0, inputs))
             return vl.iterate(lambda T: step @ T + leaves[0], same(), draw(st.integers(1, 5)))
         case "inverse":
             return (same() + 5 * vl.identity(rows)).inv()
@@ -86,13 +89,14 @@ def expressions(draw, rows: int, columns: int, depth: int) -> Expr:
 
 
 @st.composite
-def programs(draw) -> dict[str, Expr]:
+def programs(draw, inputs: dict[str, Expr] = INPUTS) -> dict[str, Expr]:
     """One or two outputs of depth up to three that read at least one input."""
     count = draw(st.integers(1, 2))
+    sides = st.sampled_from(inputs["B"].shape)
     outputs = {}
     for i in range(count):
-        rows, columns = draw(st.sampled_from([(N, N), (N, M), (M, N), (M, M)]))
-        outputs[f"out{i}"] = draw(expressions(rows, columns, draw(st.integers(1, 3))))
+        rows, columns, depth = draw(sides), draw(sides), draw(st.integers(1, 3))
+        outputs[f"out{i}"] = draw(expressions(rows, columns, depth, inputs))
     return outputs
 
 
@@ -100,9 +104,9 @@ def integers(rng: np.random.Generator, *shape: int) -> np.ndarray:
     return rng.integers(-9, 10, shape)
 
 
-def random_change(rng: np.random.Generator, name: str) -> vl.Change:
+def random_change(rng: np.random.Generator, shape: tuple[int, int]) -> vl.Change:
     """A change of one input: rows, columns, entries, additions, factors, or several of them at once."""
-    rows, columns = INPUTS[name].shape
+    rows, columns = shape
     kinds = rng.choice(["rows", "cols", "entries", "adds", "factors"], rng.integers(1, 4), replace=False)
     change = {}
     for kind in kinds:
@@ -126,6 +130,9 @@ def random_change(rng: np.random.Generator, name: str) -> vl.Change:
     return vl.Change(**change)
 
 
-def random_batch(rng: np.random.Generator, names: list[str]) -> list[tuple[str, vl.Change]]:
+def random_batch(
+    rng: np.random.Generator, inputs: dict[str, Expr] = INPUTS, most: int = 4
+) -> list[tuple[str, vl.Change]]:
     """Up to four changes of up to all inputs."""
-    return [(name, random_change(rng, name)) for name in rng.choice(names, rng.integers(1, 5))]
+    names = rng.choice(list(inputs), rng.integers(1, most + 1))
+    return [(name, random_change(rng, inputs[name].shape)) for name in names]

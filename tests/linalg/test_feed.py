@@ -6,8 +6,17 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+import viewlet
 import viewlet.linalg as vl
+from linalg.fed import check_fed_models
 from viewlet.errors import DataError
+
+
+@pytest.mark.parametrize("backend", ["reference", pytest.param("native", marks=pytest.mark.native)])
+def test_views_of_a_database_feed_models(backend):
+    db = viewlet.connect(backend=backend)
+    check_fed_models(db, batches=8)
+    db.close()
 
 
 def test_rows_of_a_cofactor_view_feed_a_regression_program():

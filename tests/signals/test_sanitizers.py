@@ -11,10 +11,10 @@ import pytest
 
 PROGRAM = """
 import numpy as np, pyarrow as pa
-from viewlet.signals.native import build, library
+from viewlet.signals.native import binding, build
 flags = ("-O1", "-g", "-std=gnu11", "-fPIC", "-shared", "-Wall", "-Wextra", "-Werror",
          "-fsanitize=address,undefined", "-fno-sanitize-recover=undefined")
-library.build = lambda sources: build.build(sources, flags)
+binding.build = lambda sources: build.build(sources, flags)
 from signals.laws import cuts_of, pushed
 from signals.queries import IRREGULAR, UNIFORM
 

@@ -9,7 +9,7 @@ from viewlet.backends.base import Change
 from viewlet.backends.reference.engine import ReferenceEngine
 from viewlet.backends.spark.coordinate import Coordinator, SimulatedCluster
 from viewlet.backends.spark.distribute import distribute
-from viewlet.backends.spark.native import site_code
+from viewlet.backends.spark.native import site_codes
 from viewlet.backends.spark.nodes import Dist, Local, Random
 from viewlet.backends.spark.place import place
 from viewlet.backends.spark.site import Changes
@@ -33,7 +33,7 @@ def agree(seed: int, *, native: bool = False) -> bool | None:
     columns = {t: rng.choice(catalog[t].column_names) for t in catalog if rng.random() < 0.8}
     placement = place(program, {}, columns)
     distributed = distribute(program, placement, rng.choice([Local(), Random()]))
-    driver, partition = (site_code(distributed, mode, native) for mode in ("local", "distributed"))
+    driver, partition = site_codes(distributed, native)
     cluster = SimulatedCluster(partition, rng.choice([1, 2, 3]))
     coordinator = Coordinator(driver, partition, cluster)
     coordinator.load({name: dict(reference.contents(name)) for name in program.maps})

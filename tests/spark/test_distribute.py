@@ -22,7 +22,7 @@ from viewlet.backends.spark.exchange import (
     split,
 )
 from viewlet.backends.spark.fuse import commute, fuse
-from viewlet.backends.spark.native import site_code
+from viewlet.backends.spark.native import site_codes
 from viewlet.backends.spark.nodes import (
     Block,
     Dist,
@@ -188,7 +188,7 @@ def test_an_unknown_column_is_refused() -> None:
 @pytest.mark.parametrize("native", [False, pytest.param(True, marks=pytest.mark.native)])
 def test_a_failed_batch_leaves_no_trace(native: bool) -> None:
     program, distributed = small("SELECT b, sum(10 / (a - 3)) AS x FROM r GROUP BY b", {"r": "b"})
-    driver, partition = (site_code(distributed, mode, native) for mode in ("local", "distributed"))
+    driver, partition = site_codes(distributed, native)
     coordinator = Coordinator(driver, partition, SimulatedCluster(partition, 2))
     coordinator.load({})
     coordinator.apply([("r", Changes([(1, 1), (2, 2)], [1, 1]))])

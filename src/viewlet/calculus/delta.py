@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 
 from viewlet.calculus.canonical import named_text
+from viewlet.calculus.childless import without_children
 from viewlet.calculus.domain import Domain, extract_domain
 from viewlet.calculus.events import Event
 from viewlet.calculus.nodes import (
@@ -38,6 +39,7 @@ from viewlet.calculus.nodes import (
     add,
     product,
     tables,
+    times,
 )
 from viewlet.calculus.simplify import simplify_query
 from viewlet.calculus.substitute import freshen
@@ -72,8 +74,11 @@ def delta_term(term: Term, event: Event, names: Names) -> Query:
     constant = tuple(f for f in term.factors if id(f) not in touched)
     new_nested = tuple(a.new for a in affected)
     terms: list[Query] = [
-        product(*constant, *factors, *new_nested, coefficient=term.coefficient)
-        for factors in delta_product(changing, event)
+        times(
+            without_children(changed, (*constant, *factors, *new_nested), event.unreferred),
+            product(coefficient=term.coefficient),
+        )
+        for changed, factors in delta_product(changing, event)
     ]
     groups = _by_domain(affected)
     for i, group in enumerate(groups):
@@ -85,10 +90,15 @@ def delta_term(term: Term, event: Event, names: Names) -> Query:
     return add(*terms)
 
 
-def delta_product(atoms: Sequence[Rel], event: Event) -> list[tuple[Factor, ...]]:
-    """``d(R * R) = dR * R + R * dR + dR * dR``, for any number of occurrences."""
+def delta_product(atoms: Sequence[Rel], event: Event) -> list[tuple[list[Rel], tuple[Factor, ...]]]:
+    """``d(R * R) = dR * R + R * dR + dR * dR``, each with the occurrences that change."""
     return [
-        tuple(f for i, atom in enumerate(atoms) for f in (event.change(atom) if i in chosen else (atom,)))
+        (
+            [atoms[i] for i in chosen],
+            tuple(
+                f for i, atom in enumerate(atoms) for f in (event.change(atom) if i in chosen else (atom,))
+            ),
+        )
         for size in range(1, len(atoms) + 1)
         for chosen in combinations(range(len(atoms)), size)
     ]

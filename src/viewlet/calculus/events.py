@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from viewlet.calculus.nodes import Cond, Delta, Factor, Rel, Value
 from viewlet.core.scalar import Var, call
 from viewlet.core.types import BIGINT
-from viewlet.sql.catalog import Table
+from viewlet.sql.catalog import ForeignKey, Table
+
+Children: TypeAlias = tuple[tuple[str, ForeignKey], ...]
+"""Foreign keys that refer to a table, each with the table that has it."""
 
 WEIGHT = Var("@W", BIGINT, False)
 """How often the changed row comes or goes. A capital, because the names of columns are in lower case."""
@@ -15,9 +19,13 @@ WEIGHT = Var("@W", BIGINT, False)
 
 @dataclass(frozen=True, slots=True)
 class TupleEvent:
-    """One row of a table appears (weight above 0) or disappears (below): the columns are parameters."""
+    """One row of a table appears (weight above 0) or disappears (below): the columns are parameters.
+
+    No row of another table refers to it by one of the ``unreferred`` foreign keys, before or after.
+    """
 
     table: Table
+    unreferred: Children = ()
 
     @property
     def parameters(self) -> tuple[Var, ...]:
@@ -46,9 +54,13 @@ class TupleEvent:
 
 @dataclass(frozen=True, slots=True)
 class BatchEvent:
-    """Many rows of a table change at once; the change is a relation with signed multiplicities."""
+    """Many rows of a table change at once; the change is a relation with signed multiplicities.
+
+    No row of another table refers to any of them by one of the ``unreferred`` foreign keys.
+    """
 
     table: Table
+    unreferred: Children = ()
 
     @property
     def parameters(self) -> tuple[Var, ...]:

@@ -2,7 +2,8 @@
 
 Factor order has no meaning, so any order in which every factor finds what it needs is right. The choice here
 is greedy: what is ready and cheap first (conditions, values, lets, lookups), then the atom with the fewest
-unknown arguments, and nested factors that bind keys of their own last.
+unknown arguments among those of which some are known, then nested factors that find their keys from what is
+known, scans, and nested factors that go through all of their keys last.
 """
 
 from __future__ import annotations
@@ -70,7 +71,8 @@ def _cost(factor: Factor, known: set[str]) -> int:
                 return 2
             if isinstance(factor, Delta):
                 return 4  # a change is smaller than what it changes
-            return 10 + 10 * len(unknown) - (len(arguments(factor)) > len(unknown))
+            scanned = len(arguments(factor)) == len(unknown)
+            return (600 if scanned else 10) + 10 * len(unknown)
         case Lift(_, keys) | Extremum(_, _, _, keys):
             return 3 if all(_has(key, known) for key in keys) else NEVER
         case Exists(keys, _, negated):

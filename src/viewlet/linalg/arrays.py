@@ -6,7 +6,7 @@ result equals recomputation bit for bit; that is how the delta rules are tested.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -84,6 +84,9 @@ class Arrays(Protocol):
 
     def to_numpy(self, value: Any) -> np.ndarray[Any, Any]:
         """The value as a NumPy array."""
+
+    def lines(self, value: Any, rows: Collection[int], columns: Collection[int]) -> Any:
+        """Something to be indexed like the value, at least in these rows and columns."""
 
 
 def share_left(capacitance: Any) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -35,6 +35,10 @@ class Blas:
         self._gemm, self._ger = getattr(blas, letter + "gemm"), getattr(blas, letter + "ger")
         self._getrf, self._gecon = getattr(lapack, letter + "getrf"), getattr(lapack, letter + "gecon")
         self._getrs, self._getri = getattr(lapack, letter + "getrs"), getattr(lapack, letter + "getri")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Workers look up the routines of their own BLAS."""
+        return Blas, (self.dtype,)
 
     def take(self, value: Any) -> Any:
         """A Fortran-ordered copy; NaN and infinity are refused."""
@@ -163,3 +167,7 @@ class Blas:
     def to_numpy(self, value: Any) -> np.ndarray[Any, Any]:
         """The array itself."""
         return np.asarray(self.dense(value))
+
+    def lines(self, value: Any, rows: Collection[int], columns: Collection[int]) -> Any:
+        """All of it."""
+        return self.to_numpy(value)

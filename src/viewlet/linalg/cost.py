@@ -32,16 +32,23 @@ from viewlet.linalg.instructions import (
     Stack,
     Unit,
 )
+from viewlet.linalg.levels import count_jobs
 from viewlet.linalg.nodes import Shape
 
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """Speeds of the machine: flops and bytes per second, seconds of overhead per instruction."""
+    """Speeds of the machine: flops and bytes per second, seconds of overhead per instruction.
+
+    Where matrices with no side of at most ``thin`` lie on workers, every level of instructions that read
+    them is a job, and takes ``job`` seconds before it does anything.
+    """
 
     flops: float = 40e9
     bandwidth: float = 10e9
     overhead: float = 6e-6
+    job: float = 0.0
+    thin: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +87,8 @@ def code_cost(code: Code, machine: Machine, itemsize: int) -> Cost:
     for effect in code.effects:
         flops, numbers = _effect_work(effect, code)
         total += _timed(flops, numbers * itemsize, machine)
+    if machine.thin is not None:
+        total += Cost(seconds=machine.job * count_jobs(code, machine.thin))
     return total
 
 

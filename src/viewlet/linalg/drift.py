@@ -22,7 +22,7 @@ from viewlet.linalg.arrays import Arrays
 from viewlet.linalg.instructions import Builder, Code, Effect, Named, Replace
 from viewlet.linalg.nodes import Expr, Input, Inverse, Ref, postorder
 from viewlet.linalg.program import Program, Statement, renew
-from viewlet.linalg.run import compute
+from viewlet.linalg.run import Compute
 
 PROBES = 3
 # Probes between two refreshes of a view whose tolerance cannot be attained, at most.
@@ -137,6 +137,7 @@ class Monitor:
     arrays: Arrays
     health: Health
     period: int
+    compute: Compute
     since_probe: int = 0
     suspected: float = 0.0
     sketches: dict[str, tuple[Any, Any]] = field(default_factory=dict)
@@ -148,7 +149,7 @@ class Monitor:
             name: self.arrays.take(self.generator.integers(-8, 9, shape))
             for name, shape in self.probe.vectors.items()
         }
-        values = compute(self.probe.code, self.arrays, state, factors)
+        values = self.compute(self.probe.code, self.arrays, state, factors)
         worst = 0.0
         for name, (value, wrong) in self.probe.checks.items():
             if self.arrays.exact:

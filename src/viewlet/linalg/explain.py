@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from viewlet.linalg.cost import quantity
+from viewlet.linalg.levels import count_jobs
 from viewlet.linalg.plan import ONE_ROW
+from viewlet.linalg.spark.arrays import Distributed, SparkArrays
 from viewlet.linalg.text import show, show_code
 
 if TYPE_CHECKING:
@@ -24,6 +26,8 @@ def explain_view(view: MatrixView) -> str:
     for statement in program.statements:
         lines.append(f"  {statement.name} := {show(statement.expr)}, {_size(statement.expr.shape, itemsize)}")
     lines.append(f"  in all {quantity(program.stored_numbers() * itemsize)}B")
+    if isinstance(view.arrays, SparkArrays):
+        lines += _explain_blocks(view, view.arrays)
     lines.append("compared, one row of one input changed (sum over the inputs):")
     for choice in sorted(view.choices, key=lambda choice: choice.cost.seconds):
         note = "" if choice.fits else ", does not fit in memory"
@@ -40,6 +44,20 @@ def explain_view(view: MatrixView) -> str:
     return "\n".join(lines)
 
 
+def _explain_blocks(view: MatrixView, arrays: SparkArrays) -> list[str]:
+    placed = []
+    for name, value in view.state.items():
+        if isinstance(value, Distributed):
+            grid = value.blocks.grid
+            placed.append(f"{name} {grid.down} x {grid.across}")
+    blocks = ", ".join(placed) or f"none: every matrix has a side of at most {arrays.thin}"
+    return [
+        f"blocks on {arrays.workers.partitions} workers: {blocks}",
+        f"  so far {arrays.jobs} jobs, {arrays.flushes} flushes, {arrays.checkpoints} checkpoints of blocks, "
+        f"{arrays.recoveries} recoveries",
+    ]
+
+
 def _explain_trigger(view: MatrixView, name: str) -> list[str]:
     plan = view.plan({name: ONE_ROW})
     lines = [f"on update of one row of {name} by U_{name} @ V_{name}.T: {plan.strategy}"]
@@ -48,6 +66,8 @@ def _explain_trigger(view: MatrixView, name: str) -> list[str]:
         ranks = ", ".join(f"{view_name} {rank}" for view_name, rank in plan.trigger.ranks.items())
         lines.append(f"  ranks: {ranks}")
     code = plan.reevaluation if plan.trigger is None else plan.trigger.code
+    if (thin := view.settings.machine.thin) is not None:
+        lines.append(f"  {count_jobs(code, thin)} jobs, one per level, and one to read what the row was")
     return lines + ["    " + line for line in show_code(code).splitlines()]
 
 

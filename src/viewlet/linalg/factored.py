@@ -67,11 +67,25 @@ class Change:
     factors: tuple[Any, Any] | LowRank | None = None
 
 
+def lines_set(changes: Iterable[Change]) -> tuple[set[int], set[int]]:
+    """The rows and columns whose present values changes refer to.
+
+    >>> lines_set([Change(rows={3: [0.0]}, entries={(1, 0): 5.0}), Change(adds={(2, 2): 1.0})])
+    ({1, 3}, set())
+    """
+    rows, columns = set(), set()
+    for change in changes:
+        rows |= {int(i) for i in change.rows or ()} | {int(i) for i, _ in change.entries or ()}
+        columns |= {int(j) for j in change.cols or ()}
+    return rows, columns
+
+
 @dataclass
 class Coalesced:
     """The sum of changes of one input: changed rows, changed columns, and added factors.
 
     A row that is set a thousand times is one rank-one term, which holds its last value minus its first.
+    ``current`` is indexed in those rows and columns only that changes set.
     """
 
     current: Any
@@ -153,7 +167,7 @@ class Coalesced:
         return slots[index]
 
     def _row(self, i: int) -> Any:
-        total = self.arrays.to_numpy(self.current)[i, :] + self.by_row.get(i, 0)
+        total = self.current[i, :] + self.by_row.get(i, 0)
         for j, delta in self.by_column.items():
             total[j] += delta[i]
         for u, v in self.factors:
@@ -161,7 +175,7 @@ class Coalesced:
         return total
 
     def _column(self, j: int) -> Any:
-        total = self.arrays.to_numpy(self.current)[:, j] + self.by_column.get(j, 0)
+        total = self.current[:, j] + self.by_column.get(j, 0)
         for i, delta in self.by_row.items():
             total[i] += delta[j]
         for u, v in self.factors:
@@ -169,7 +183,7 @@ class Coalesced:
         return total
 
     def _entry(self, i: int, j: int) -> Any:
-        total = self.arrays.to_numpy(self.current)[i, j]
+        total = self.current[i, j]
         total = total + (self.by_row[i][j] if i in self.by_row else 0)
         total = total + (self.by_column[j][i] if j in self.by_column else 0)
         return total + sum(self.arrays.to_numpy(u)[i] @ self.arrays.to_numpy(v)[j] for u, v in self.factors)

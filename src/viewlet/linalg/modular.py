@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -120,3 +120,7 @@ class Modular:
     def to_numpy(self, value: Any) -> np.ndarray[Any, Any]:
         """The residues."""
         return np.asarray(self.dense(value))
+
+    def lines(self, value: Any, rows: Collection[int], columns: Collection[int]) -> Any:
+        """All of it."""
+        return self.to_numpy(value)

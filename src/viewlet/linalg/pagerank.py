@@ -44,7 +44,7 @@ class PageRank:
         edges: Iterable[tuple[Hashable, Hashable]] | np.ndarray[Any, Any] = (),
         *,
         damping: float = 0.85,
-        tol: float = 1e-4,
+        tol: float = 1e-3,
     ) -> None:
         if not 0 < damping < 1:
             raise LinalgError(f"damping={damping} must lie between 0 and 1")
@@ -59,6 +59,7 @@ class PageRank:
         self._pool = np.zeros(
             0, dtype=np.int64
         )  # out-neighbours of node i: pool[start[i] : start[i] + degree[i]]
+        self._position = np.zeros(0, dtype=np.int64)  # scratch of _distinct
         self._used = 0
         self._total = 0.0
         self.edge_count = self.pushes = self.edges_walked = self.sweeps = 0
@@ -161,6 +162,7 @@ class PageRank:
             self._r = np.concatenate([self._r, np.ones(fresh)])
             self._start = np.concatenate([self._start, np.zeros(fresh, dtype=np.int64)])
             self._degree = np.concatenate([self._degree, np.zeros(fresh, dtype=np.int64)])
+            self._position = np.concatenate([self._position, np.zeros(fresh, dtype=np.int64)])
         return numbers[:, 0], numbers[:, 1]
 
     def _lay_out(self, sources: np.ndarray[Any, Any], targets: np.ndarray[Any, Any]) -> None:
@@ -200,7 +202,7 @@ class PageRank:
             touched += [old, targets]
             self.edge_count += len(targets) - len(old)
             self._write(node, targets)
-        self._settle(np.unique(np.concatenate(touched)), self._limit)
+        self._settle(self._distinct(np.concatenate(touched)), self._limit)
         return self
 
     def _write(self, node: int, targets: np.ndarray[Any, Any]) -> None:
@@ -232,4 +234,10 @@ class PageRank:
                 frontier = np.flatnonzero(np.abs(self._r) > limit)
             else:
                 np.add.at(self._r, targets, shares)
-                frontier = np.unique(targets[np.abs(self._r[targets]) > limit])
+                frontier = self._distinct(targets[np.abs(self._r[targets]) > limit])
+
+    def _distinct(self, nodes: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        """Every node once, without sorting: of equal ones the last written is found again."""
+        places = np.arange(len(nodes))
+        self._position[nodes] = places
+        return np.asarray(nodes[self._position[nodes] == places])

@@ -11,6 +11,7 @@ from viewlet.linalg.delta import FactorShape, Trigger, compile_trigger
 from viewlet.linalg.errors import LinalgError
 from viewlet.linalg.instructions import Code
 from viewlet.linalg.iterate import Model, models
+from viewlet.linalg.levels import holds_large_values
 from viewlet.linalg.nodes import Expr, Iterate, Power, PowerSum, postorder
 from viewlet.linalg.program import Program, build_program
 from viewlet.linalg.reevaluate import compile_reevaluation
@@ -38,15 +39,20 @@ class Plan:
 def plan_update(
     program: Program, changes: Changes, strategy: Strategy, machine: Machine, itemsize: int
 ) -> Plan:
-    """Compile what ``strategy`` allows for these changes, and take the cheapest, re-evaluation included."""
+    """Compile what ``strategy`` allows for these changes, and take the cheapest, re-evaluation included.
+
+    Where large matrices lie on workers, a trigger must hold thin ones only: it runs in the driver.
+    """
     reevaluation = compile_reevaluation(program, changes)
     costs = {"reevaluate": code_cost(reevaluation, machine, itemsize)}
     triggers: dict[str, Trigger] = {}
     for name, collapse in (("incremental", False), ("hybrid", True)):
         if strategy in ("auto", name):
-            triggers[name] = compile_trigger(program, changes, collapse)
-            costs[name] = code_cost(triggers[name].code, machine, itemsize)
-    chosen = cheapest(costs) if strategy == "auto" else strategy
+            trigger = compile_trigger(program, changes, collapse)
+            if machine.thin is None or not holds_large_values(trigger.code, machine.thin):
+                triggers[name] = trigger
+                costs[name] = code_cost(trigger.code, machine, itemsize)
+    chosen = strategy if strategy in costs else cheapest(costs)
     return Plan(chosen, triggers.get(chosen), reevaluation, costs)
 
 
@@ -73,7 +79,7 @@ def choose_program(
         totals: dict[str, Cost] = {}
         for name in program.inputs:
             plan = plan_update(program, {name: ONE_ROW}, strategy, machine, itemsize)
-            considered = plan.costs if strategy == "auto" else {strategy: plan.costs[strategy]}
+            considered = plan.costs if strategy == "auto" else {plan.strategy: plan.costs[plan.strategy]}
             for way, cost in considered.items():
                 totals[way] = totals.get(way, Cost()) + cost
         choices += [Choice(str(candidate), way, cost, size, size <= memory) for way, cost in totals.items()]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, assert_never
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias, assert_never
 
 from viewlet.linalg.arrays import Arrays, Selector
 from viewlet.linalg.instructions import (
@@ -24,6 +24,9 @@ from viewlet.linalg.instructions import (
     operands_of,
 )
 
+# Runs code over arrays, a state and the factors of an update, and returns the values that effects read.
+Compute: TypeAlias = Callable[[Code, Any, Mapping[str, Any], Mapping[str, Any]], dict[str, Any]]
+
 
 def compute(
     code: Code, arrays: Arrays, state: Mapping[str, Any], factors: Mapping[str, Any]
@@ -39,7 +42,7 @@ def compute(
         return values[name] if name in values else state[name]
 
     for position, (name, op) in enumerate(code.instructions):
-        values[name] = _run(op, arrays, read)
+        values[name] = run_instruction(op, arrays, read)
         for operand in operands_of(op):
             if last[operand] == position:
                 values.pop(operand, None)
@@ -61,7 +64,8 @@ def commit(code: Code, arrays: Arrays, state: dict[str, Any], values: Mapping[st
                 assert_never(effect)
 
 
-def _run(op: Instruction, arrays: Arrays, read: Any) -> Any:
+def run_instruction(op: Instruction, arrays: Arrays, read: Callable[[str], Any]) -> Any:
+    """The value of one instruction."""
     match op:
         case Multiply(left, right):
             return arrays.multiply(read(left.name), left.transposed, read(right.name), right.transposed)

@@ -20,6 +20,7 @@ from viewlet.linalg.iterate import Model
 from viewlet.linalg.modular import Modular
 from viewlet.linalg.nodes import Constant, Expr, Held, Input, postorder
 from viewlet.linalg.program import build_program
+from viewlet.linalg.spark.arrays import SparkArrays
 from viewlet.linalg.text import parse, show
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ def save_view(view: MatrixView, path: Any) -> None:
     constants = {
         node.name: node for node in postorder(*view.expressions.values()) if isinstance(node, Constant)
     }
+    arithmetic = view.arrays.inner if isinstance(view.arrays, SparkArrays) else view.arrays
     described = {
         "format": FORMAT,
         "outputs": {name: show(expr) for name, expr in view.expressions.items()},
@@ -42,8 +44,8 @@ def save_view(view: MatrixView, path: Any) -> None:
         "strategy": view.settings.strategy,
         "tolerance": view.settings.tolerance,
         "refresh": view.settings.refresh,
-        "machine": asdict(view.settings.machine),
-        "prime": view.arrays.prime if isinstance(view.arrays, Modular) else None,
+        "machine": None if arithmetic is not view.arrays else asdict(view.settings.machine),
+        "prime": arithmetic.prime if isinstance(arithmetic, Modular) else None,
         "health": asdict(view.health),
         "choices": [asdict(choice) for choice in view.choices],
     }
@@ -59,12 +61,13 @@ def save_view(view: MatrixView, path: Any) -> None:
         raise StorageError(f"cannot write {target}: {wrong}") from wrong
 
 
-def load(path: Any, arrays: Arrays | None = None) -> MatrixView:
+def load(path: Any, arrays: Arrays | None = None, *, spark: Any = None, store: Any = None) -> MatrixView:
     """Read a view back as it was saved: nothing is recomputed.
 
-    ``arrays`` names the array library, where it was not NumPy; saved views are plain NumPy files.
+    ``arrays`` names the array library, where it was not NumPy; saved views are plain NumPy files. A view
+    may go on elsewhere than where it was: with ``spark`` its large matrices go to the executors.
     """
-    from viewlet.linalg.view import MatrixView, Settings
+    from viewlet.linalg.view import MatrixView, Settings, backend
 
     try:
         with np.load(path, allow_pickle=False) as file:
@@ -74,7 +77,9 @@ def load(path: Any, arrays: Arrays | None = None) -> MatrixView:
         raise StorageError(f"{path} is not a saved matrix view: {wrong}") from wrong
     if described["format"] != FORMAT:
         raise StorageError(f"{path} has format {described['format']}; this version reads format {FORMAT}")
-    arithmetic = arrays or (Modular(described["prime"]) if described["prime"] else Blas())
+    chosen = arrays or (Modular(described["prime"]) if described["prime"] else Blas())
+    saved = Machine(**described["machine"]) if described["machine"] else None
+    arithmetic, run, machine = backend(chosen, saved, spark, store)
     names: dict[str, Expr] = {name: Input(name, tuple(shape)) for name, shape in described["inputs"].items()}
     for name in described["constants"]:
         names[name] = Constant(Held(content.pop(f"constant.{name}")))
@@ -84,13 +89,11 @@ def load(path: Any, arrays: Arrays | None = None) -> MatrixView:
     state = {}
     for key, value in content.items():
         name = key.removeprefix("state.")
-        state[renamed.get(name, name)] = arithmetic.take(value)
+        state[renamed.get(name, name)] = arithmetic.own(arithmetic.take(value))
     if missing := set(program.shapes) - set(state):
         raise LinalgError(f"{path} lacks the views {sorted(missing)}; it was written by another version")
     choices = [Choice(**{**choice, "cost": Cost(**choice["cost"])}) for choice in described["choices"]]
-    settings = Settings(
-        described["strategy"], described["tolerance"], described["refresh"], Machine(**described["machine"])
-    )
-    view = MatrixView(expressions, program, choices, state, arithmetic, settings)
+    settings = Settings(described["strategy"], described["tolerance"], described["refresh"], machine)
+    view = MatrixView(expressions, program, choices, state, arithmetic, settings, run)
     view.restore_health(Health(**described["health"]))
     return view

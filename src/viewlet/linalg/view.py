@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from viewlet.errors import BackendError
 from viewlet.linalg.arrays import Arrays, Selector
 from viewlet.linalg.blas import Blas
 from viewlet.linalg.cost import Choice, Machine, code_cost
@@ -26,12 +25,13 @@ from viewlet.linalg.errors import (
 )
 from viewlet.linalg.evaluate import evaluate
 from viewlet.linalg.explain import explain_view
-from viewlet.linalg.factored import Change, Coalesced, LowRank
+from viewlet.linalg.factored import Change, Coalesced, LowRank, lines_set
 from viewlet.linalg.nodes import Expr, Input, Operand, as_matrix
 from viewlet.linalg.plan import Changes, ModelName, Plan, Strategy, choose_program, plan_update
 from viewlet.linalg.program import Program
 from viewlet.linalg.reevaluate import compile_reevaluation
-from viewlet.linalg.run import commit, compute
+from viewlet.linalg.run import Compute, commit, compute
+from viewlet.linalg.spark.arrays import Distributed, SparkArrays
 
 # A probe may cost this much of the updates between two probes.
 PROBE_SHARE = 0.1
@@ -64,6 +64,7 @@ def maintain(
     arrays: Arrays | None = None,
     machine: Machine | None = None,
     spark: Any = None,
+    store: Any = None,
     inputs: Mapping[str, Any] | None = None,
     **values: Any,
 ) -> MatrixView:
@@ -71,6 +72,8 @@ def maintain(
 
     ``tol`` is the relative error at which the drift monitor recomputes; ``refresh=False`` measures only.
     ``memory`` bounds what is stored, as bytes or as in "8GB". ``inputs`` serves names that are also options.
+    With a SparkSession as ``spark``, large matrices lie in blocks on its executors; ``store`` is a directory
+    that all of them can read, needed where they are not on this machine.
 
     >>> A = input("A", (2, 2))
     >>> view = maintain({"C": A @ A}, A=np.eye(2))
@@ -78,22 +81,29 @@ def maintain(
     >>> view["C"].tolist()
     [[4.0, 3.0], [0.0, 1.0]]
     """
-    if spark is not None:
-        raise BackendError(
-            "matrix programs do not run on Spark yet; leave out spark= to maintain the view in this process"
-        )
     if not outputs:
         raise LinalgError("maintain needs at least one output, as in maintain({'C': A @ A}, A=...)")
-    arithmetic = arrays if arrays is not None else Blas()
     expressions = {name: as_matrix(expr) for name, expr in outputs.items()}
-    speeds = machine if machine is not None else Machine()
+    arithmetic, run, speeds = backend(arrays, machine, spark, store)
     limit = read_memory(memory)
     program, choices = choose_program(expressions, strategy, model, skip, limit, speeds, arithmetic.itemsize)
     state = _initial_state(program, {**(inputs or {}), **values}, arithmetic)
     settings = Settings(strategy, tol, refresh, speeds)
-    view = MatrixView(expressions, program, choices, state, arithmetic, settings)
+    view = MatrixView(expressions, program, choices, state, arithmetic, settings, run)
     view.recompute()
     return view
+
+
+def backend(
+    arrays: Arrays | None, machine: Machine | None, spark: Any, store: Any
+) -> tuple[Arrays, Compute, Machine]:
+    """The arithmetic, how code runs over it, and how fast that is: in this process, or on Spark."""
+    arithmetic = arrays if arrays is not None else Blas()
+    if spark is None:
+        return arithmetic, compute, machine if machine is not None else Machine()
+    from viewlet.linalg.spark.connect import on_spark
+
+    return on_spark(spark, arithmetic, machine, store)
 
 
 def adopt(
@@ -144,10 +154,12 @@ def _initial_state(program: Program, values: Mapping[str, Any], arrays: Arrays) 
         )
     state: dict[str, Any] = {}
     for name, node in program.inputs.items():
-        state[name] = arrays.take(values[name])
-        if tuple(state[name].shape) != node.shape:
-            raise ShapeError(f"input {name} is {node.shape}, but its value is {tuple(state[name].shape)}")
-    return state | {name: arrays.take(node.held.array) for name, node in program.constants.items()}
+        value = arrays.take(values[name])
+        if tuple(value.shape) != node.shape:
+            raise ShapeError(f"input {name} is {node.shape}, but its value is {tuple(value.shape)}")
+        state[name] = arrays.own(value)
+    constants = program.constants.items()
+    return state | {name: arrays.own(arrays.take(node.held.array)) for name, node in constants}
 
 
 @dataclass(frozen=True)
@@ -188,13 +200,15 @@ class MatrixView:
         state: dict[str, Any],
         arrays: Arrays,
         settings: Settings,
+        run: Compute = compute,
     ) -> None:
         self.expressions, self.program, self.choices = expressions, program, choices
         self.state, self.arrays, self.settings = state, arrays, settings
+        self._compute = run
         self.health = Health(settings.tolerance)
         self._plans: dict[tuple[Any, ...], Plan] = {}
         probe = compile_probe(program)
-        self._monitor = Monitor(probe, arrays, self.health, self._probe_period(probe))
+        self._monitor = Monitor(probe, arrays, self.health, self._probe_period(probe), run)
 
     def __getitem__(self, name: str) -> Any:
         """The value of an output or an input; arrays of the view itself, to be read and not written."""
@@ -203,6 +217,8 @@ class MatrixView:
             known = ", ".join([*self.program.outputs, *self.program.inputs])
             raise LinalgError(f"no output or input is called {name}; there are {known}")
         value = self.state[stored]
+        if isinstance(value, Distributed):
+            return self.arrays.to_numpy(value)
         if isinstance(value, np.ndarray):
             value = value.view()
             value.flags.writeable = False
@@ -228,14 +244,13 @@ class MatrixView:
         An update that is refused changes nothing.
         """
         pairs = changes.items() if isinstance(changes, Mapping) else changes
-        coalesced: dict[str, Coalesced] = {}
+        by_input: dict[str, list[Change]] = {}
         for name, change in pairs:
             if name not in self.program.inputs:
                 known = ", ".join(self.program.inputs) or "none"
                 raise LinalgError(f"{name} is not an input of this program; its inputs are {known}")
-            if name not in coalesced:
-                coalesced[name] = Coalesced(self.state[name], name, self.arrays)
-            coalesced[name].add([change])
+            by_input.setdefault(name, []).append(change)
+        coalesced = {name: self._coalesce(name, own) for name, own in by_input.items()}
         shapes, terms = {}, {}
         for name, one in sorted(coalesced.items()):
             pairs_of_factors, factor_shapes = one.terms()
@@ -244,6 +259,12 @@ class MatrixView:
         if not shapes:
             return Update("nothing", 0, {})
         return self._serve(shapes, terms)
+
+    def _coalesce(self, name: str, changes: list[Change]) -> Coalesced:
+        height, width = self.program.shapes[name]
+        rows, columns = lines_set(changes)
+        here = {i for i in rows if 0 <= i < height}, {j for j in columns if 0 <= j < width}
+        return Coalesced(self.arrays.lines(self.state[name], *here), name, self.arrays).add(changes)
 
     def _serve(self, shapes: Changes, terms: Mapping[str, list[tuple[Any, Any]]]) -> Update:
         plan = self.plan(shapes)
@@ -271,7 +292,7 @@ class MatrixView:
         }
         try:
             with np.errstate(all="ignore"):
-                values = compute(code, self.arrays, self.state, factors)
+                values = self._compute(code, self.arrays, self.state, factors)
                 sizes = {
                     name: self.arrays.magnitude(values[left]) * self.arrays.magnitude(values[right])
                     for name, (left, right) in plan.trigger.deltas.items()
@@ -322,7 +343,7 @@ class MatrixView:
     def _recompute(self, plan: Plan) -> None:
         code = plan.reevaluation
         with np.errstate(all="ignore"):
-            values = compute(code, self.arrays, self.state, {})
+            values = self._compute(code, self.arrays, self.state, {})
         for effect in code.effects:
             name = effect.name  # type: ignore[union-attr]
             if name in values and not self.arrays.finite(values[name]):
@@ -382,6 +403,11 @@ class MatrixView:
         from viewlet.linalg.save import save_view
 
         save_view(self, path)
+
+    def close(self) -> None:
+        """Give up what workers hold for this view; there is nothing to give up in one process."""
+        if isinstance(self.arrays, SparkArrays):
+            self.arrays.close()
 
     def restore_health(self, health: Health) -> None:
         """Continue the counts of a saved view."""

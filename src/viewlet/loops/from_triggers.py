@@ -11,6 +11,7 @@ from viewlet.core.scalar import Call, Const, Scalar, Var, call, substitute
 from viewlet.core.types import BIGINT
 from viewlet.loops.access import choose_access
 from viewlet.loops.builder import BlockBuilder, Variables
+from viewlet.loops.fuse import fuse_guards
 from viewlet.loops.guards import guard_sums
 from viewlet.loops.lower import Env, Lowering, named
 from viewlet.loops.nodes import (
@@ -118,7 +119,7 @@ def _trigger(trigger: Trigger | None, storage: Storage, variables: Variables, en
     root = BlockBuilder(variables)
     for statement in trigger.increments:
         _add(lowering, statement, root, env)
-    ops: list[Op] = [*reuse_lookups(reads_before_writes(root.freeze()), storage.records)]
+    ops: list[Op] = [*reuse_lookups(reads_before_writes(fuse_guards(root.freeze())), storage.records)]
     for group in _groups(trigger.recomputations, storage):
         variables.phase += 1
         ops += _recompute(lowering, group, BlockBuilder(variables), env)
@@ -185,7 +186,7 @@ def _recompute(lowering: Lowering, group: list[Statement], block: BlockBuilder, 
             at.add("", _target(statement, order, found), name, product)
 
         lowering.query(statement.query, inner, env, put)
-    body = inner.freeze()
+    body = fuse_guards(inner.freeze())
     typed = tuple((f.name, f.type) for f in record.fields if f.name in fields)
     keys = tuple(Var(key.name, key.type, key.nullable) for key in record.keys)
     name = storage.temporary((record.name, body), keys, typed)

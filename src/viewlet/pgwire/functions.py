@@ -90,12 +90,14 @@ def _definitions(described: Described) -> dict[str, list[str]]:
     keyed = [table for table in described.relations.values() if table.key]
     none = "CAST(NULL AS VARCHAR)"
     index = _case("a", {oid_of(f"{t.name}_pkey"): _quoted(index_definition(t)) for t in keyed}, none)
+    lists = {oid_of(f"{t.name}_pkey"): f"([{', '.join(map(_quoted, t.key))}])[b]" for t in keyed}
+    column = _case("a", lists, none)
     keys = {oid_of(f"{t.name}_pkey constraint"): _quoted(f"PRIMARY KEY ({', '.join(t.key)})") for t in keyed}
     constraint = _case("a", keys, none)
     texts = {oid_of(name): _quoted(f" {text};") for name, text in described.definitions.items()}
     view = _case("a", texts, none)
     return {
-        "pg_get_indexdef": [f"(a) AS {index}", f"(a, b, c) AS {index}"],
+        "pg_get_indexdef": [f"(a) AS {index}", f"(a, b, c) AS CASE b WHEN 0 THEN {index} ELSE {column} END"],
         "pg_get_constraintdef": [f"(a) AS {constraint}", f"(a, b) AS {constraint}"],
         "pg_get_viewdef": [f"(a) AS {view}", f"(a, b) AS {view}"],
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -134,6 +135,7 @@ _WRITES = (
     *("INSERT", "UPDATE", "DELETE", "MERGE", "CREATE", "ALTER", "DROP", "TRUNCATE", "GRANT", "REVOKE"),
     *("COMMENT", "REFRESH", "VACUUM", "ANALYZE", "LOCK", "REINDEX", "CLUSTER", "CALL", "DO"),
 )
+_RESERVED = frozenset({"SELECT", "INSERT", "UPDATE", "DELETE", "TABLE", "CREATE", "GRANT", "REFERENCES"})
 _UNREAD = (TokenType.COMMAND, TokenType.FETCH, TokenType.SHOW)
 _TRANSACTIONS: dict[str, TransactionWord] = {
     "BEGIN": "BEGIN",
@@ -162,6 +164,18 @@ def statement_of(text: str) -> Statement | None:
         return reader.statement()
     except RecursionError:
         raise WireError("54001", "the statement is nested too deeply") from None
+
+
+def _labels(tokens: list[Token]) -> Iterator[Token]:
+    """Names of result columns that are reserved words: after AS, PostgreSQL takes any.
+
+    >>> [label.text for label in _labels(sqlglot.tokenize("SELECT a AS select, b AS c FROM r", read=DIALECT))]
+    ['select']
+    """
+    for before, token, after in zip(tokens, tokens[1:], tokens[2:], strict=False):
+        ends = after.token_type in (TokenType.COMMA, TokenType.FROM, TokenType.R_PAREN)
+        if before.token_type is TokenType.ALIAS and token.text.upper() in _RESERVED and ends:
+            yield token
 
 
 class _Reader:
@@ -266,9 +280,13 @@ class _Reader:
 
     def _query(self) -> exp.Query:
         """The query that the rest of the statement is."""
-        first, last = self.tokens[self._at], self.tokens[-1]
+        tokens = self.tokens[self._at :]
         self._at = len(self.tokens)
-        return parse_query(self._text[first.start : last.end + 1], DIALECT)
+        text = self._text
+        for token in reversed(list(_labels(tokens))):
+            text = f'{text[: token.start]}"{token.text.lower()}"{text[token.end + 1 :]}'
+        end = len(text) - len(self._text) + tokens[-1].end + 1
+        return parse_query(text[tokens[0].start : end], DIALECT)
 
     def _subscribe(self) -> Subscribe:
         self._accept("TO")

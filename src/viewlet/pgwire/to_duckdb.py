@@ -26,10 +26,13 @@ from viewlet.pgwire.types import NUMERIC
 VERSION = "15.0"
 
 _LIST = re.compile(r"\{[\d,]*\}")
+_PLAIN = re.compile(r'\{[^{}"\\]*\}')
 _TEXT_TYPES = ("name", "char", "regprocedure", "regoper", "regrole", "regconfig", "aclitem", "inet")
 _OPERATORS: dict[str, type[exp.Binary]] = {"~": exp.RegexpLike, "=": exp.EQ, "<>": exp.NEQ, "~~": exp.Like}
 
 
+_FRACTIONS = {"MS": "%g", "US": "%f"}
+_KEYWORDS = exp.select("keyword_name AS word", "keyword_category AS catdesc").from_("duckdb_keywords()")
 _RENAMED = {"json_build_object": "json_object", "jsonb_build_object": "json_object"}
 _SESSION: dict[type[exp.Expr], str] = {
     exp.CurrentUser: "current_user",
@@ -131,8 +134,13 @@ class _Rewrite:
     def changed(self, node: exp.Expr) -> exp.Expr:
         """What stands in place of a node, or the node itself."""
         match node:
+            case exp.Table(this=exp.Anonymous() as call) if str(call.this).lower() == "pg_get_keywords":
+                return _KEYWORDS.subquery(node.alias or "pg_get_keywords")
             case exp.Table():
                 return _relation(node)
+            case exp.TimeToStr(args={"format": exp.Literal() as form}):
+                form.replace(exp.Literal.string(re.sub("MS|US", lambda part: _FRACTIONS[part[0]], form.name)))
+                return node
             case exp.Column() if node.args.get("db"):
                 return exp.Column(this=node.this, table=node.args["table"])
             case exp.Dot(this=exp.Identifier(this="pg_catalog" | "information_schema")):
@@ -179,6 +187,13 @@ class _Rewrite:
     def _cast(self, node: exp.Cast) -> exp.Expr:
         """``'name'::regclass`` is an OID, and an OID ``::regclass`` is shown as a name."""
         to = node.to
+        if (
+            to.this is exp.DType.ARRAY
+            and isinstance(node.this, exp.Literal)
+            and _PLAIN.fullmatch(node.this.name)
+        ):
+            items = [exp.Literal.string(item) for item in node.this.name[1:-1].split(",") if item]
+            return exp.cast(exp.Array(expressions=items), to.copy())
         name = type_name(to)
         if name in ("regclass", "regtype", "regproc"):
             by_name = isinstance(node.this, exp.Literal) and not node.this.name.isdigit()

@@ -35,7 +35,9 @@ def concat(columns: list[Column]) -> Column:
 class Events:
     """Events with lifetimes [start, end): rows ptr[g]:ptr[g+1] are those of key keys[g], by start.
 
-    Each key appears once. ``end is None`` means points, whose lifetime is one time unit.
+    Each key appears once. ``end is None`` means points, whose lifetime is one time unit. ``stride`` is the
+    distance of successive starts of a key where it is known to be the same throughout: 0 if no key has two
+    events, -1 if it varies or nobody looked.
     """
 
     keys: Ints
@@ -43,6 +45,7 @@ class Events:
     start: Ints
     end: Ints | None
     columns: dict[str, Column]
+    stride: int = -1
 
     def __len__(self) -> int:
         return len(self.start)
@@ -94,13 +97,6 @@ class Runs:
         """Some samples, ascending; runs break where samples were left out."""
         run = np.searchsorted(self.ptr, rows, side="right") - 1
         return runs_of_samples(self.keys[run], self.first[run] + rows - self.ptr[run], self.values[rows])
-
-    def trim(self, begin: Ints, length: Ints) -> Runs:
-        """Of each run, ``length`` samples from position ``begin``; empty runs vanish."""
-        keep = np.flatnonzero(length > 0)
-        ptr = np.concatenate(([0], np.cumsum(length[keep])))
-        source = np.repeat(self.ptr[keep] + begin[keep] - ptr[:-1], length[keep]) + np.arange(ptr[-1])
-        return Runs(self.keys[keep], self.first[keep] + begin[keep], ptr, self.values[source])
 
 
 @dataclass(slots=True)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from viewlet.signals.expressions import Columns
+from viewlet.signals.kernels import kernels
 
 
 class Function:
@@ -97,9 +98,7 @@ class RealInverse:
 
     def __call__(self, windows: Any) -> Any:
         """Apply to arrays."""
-        from scipy import fft
-
-        return fft.irfft(windows, self.size, axis=1)
+        return kernels(windows).irfft(windows, self.size)
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,9 +151,7 @@ class PairWithOne:
 
 def inverse(windows: Any) -> Any:
     """The inverse transform of spectra."""
-    from scipy import fft
-
-    return fft.ifft(windows, axis=1)
+    return kernels(windows).ifft(windows)
 
 
 def real_part(windows: Any) -> Any:

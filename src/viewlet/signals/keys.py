@@ -10,6 +10,7 @@ import pyarrow as pa
 from viewlet.signals.chunks import Ints
 from viewlet.signals.errors import SignalTypeError
 from viewlet.signals.kernels import kernels
+from viewlet.signals.memory import empty
 
 
 class KeyIndex:
@@ -103,7 +104,7 @@ class KeyIndex:
 
     def _encode_integers(self, keys: Ints) -> Ints:
         keys = np.ascontiguousarray(keys)
-        out = np.empty(len(keys), np.int64)
+        out = empty(len(keys))
         done = 0
         while True:
             done += kernels().encode(keys[done:], self._table, self._labels, self._count, out[done:])

@@ -32,7 +32,7 @@ def encode(keys: Ints, table: Values, labels: Ints, count: Values, out: Ints) ->
 
 
 def group(ids: Ints, scratch: Ints) -> tuple[Ints, Ints, Ints | None]:
-    """Distinct ids by first appearance, their boundaries, and each row's place (None: in place already)."""
+    """Distinct ids in any order, their boundaries, and each row's place (None: in place already)."""
     distinct, first = np.unique(ids, return_index=True)
     keys = distinct[np.argsort(first)]
     rank = np.empty(int(ids.max(initial=-1)) + 1, np.int64)
@@ -57,16 +57,20 @@ def scatter(source: Values, pos: Ints) -> Values:
     return out
 
 
-def disorder(events: Events, bound: Ints, overlap: bool) -> int:
-    """The first row that comes too early for its key, or -1."""
+def disorder(events: Events, bound: Ints, overlap: bool) -> tuple[int, int]:
+    """The first row that comes too early for its key, or -1; and the distance of starts (see Events)."""
     ends = events.ends()
     for key, low, high in zip(events.keys, events.ptr[:-1], events.ptr[1:], strict=True):
         limit = bound[key]
         for row in range(low, high):
             if events.start[row] < limit:
-                return row
+                return row, -1
             limit = ends[row] if overlap else events.start[row]
-    return -1
+    inside = np.ones(max(len(events) - 1, 0), bool)
+    inside[events.ptr[1:-1] - 1] = False
+    steps = set(np.diff(events.start)[inside].tolist())
+    even = events.end is None and len(steps) <= 1 and 0 not in steps
+    return -1, steps.pop() if even and steps else 0 if even else -1
 
 
 def expand(runs: Runs, labels: Ints, period: int, offset: int) -> tuple[Ints, Ints]:
@@ -130,14 +134,20 @@ def sample(events: Events, values: Values, spec: SampleSpec, state: PerKey) -> R
     return runs_of_samples(np.array(keys, np.int64), np.array(ticks, np.int64), result)
 
 
-def on_grid(events: Events, spec: SampleSpec, state: PerKey) -> bool:
-    """Are the points of every key successive beats, so that their values are the samples?"""
-    first = events.start[events.ptr[:-1]]
-    ticks, rest = np.divmod(first - spec.offset, spec.period)
-    goes_on = (state["refs"][events.keys] == 0) | (state["beat"][events.keys] == ticks)
-    inside = np.arange(len(events)) - np.repeat(events.ptr[:-1], np.diff(events.ptr))
-    steps = events.start == np.repeat(first, np.diff(events.ptr)) + inside * spec.period
-    return bool((rest == 0).all() and steps.all() and (spec.mode == "exact" or goes_on.all()))
+def on_grid(events: Events, values: Values, spec: SampleSpec, state: PerKey) -> Runs | None:
+    """Points on successive beats as the samples they are, or None where they lie otherwise."""
+    keys, counts, last = events.keys, np.diff(events.ptr), events.ptr[1:] - 1
+    first, rest = np.divmod(events.start[events.ptr[:-1]] - spec.offset, spec.period)
+    goes_on = (state["refs"][keys] == 0) | (state["beat"][keys] == first) | (spec.mode == "exact")
+    inside = np.arange(len(events)) - np.repeat(events.ptr[:-1], counts)
+    steps = events.start == (np.repeat(first, counts) + inside) * spec.period + spec.offset
+    if rest.any() or not steps.all() or not goes_on.all():
+        return None
+    state["beat"][keys] = first + counts
+    state["refs"][keys] = np.minimum(state["refs"][keys] + counts, 2)
+    state["times"][keys, 0] = events.start[last]
+    state["values"][keys, 0] = values[last]
+    return Runs(keys, first, events.ptr, values)
 
 
 def _interpolate(spec: SampleSpec, points: list[Any], a: int, value: Any, time: int) -> tuple[Any] | None:
@@ -175,6 +185,14 @@ def combine(left: Runs, right: Runs, op: int) -> tuple[Runs, Ints, Ints]:
     values = x[:0] if op < 0 else (x + y if op == 0 else x - y if op == 1 else x * y)
     runs = runs_of_samples(keys, ticks, keys)
     return Runs(runs.keys, runs.first, runs.ptr, values), left_at, right_at
+
+
+def trim(runs: Runs, begin: Ints, length: Ints) -> Runs:
+    """Of each run, ``length`` samples from position ``begin``; empty runs vanish."""
+    keep = np.flatnonzero(length > 0)
+    ptr = np.concatenate(([0], np.cumsum(length[keep])))
+    rows = np.repeat(runs.ptr[keep] + begin[keep] - ptr[:-1], length[keep]) + np.arange(ptr[-1])
+    return Runs(runs.keys[keep], runs.first[keep] + begin[keep], ptr, runs.values[rows])
 
 
 def fir(runs: Runs, taps: Values, state: PerKey) -> tuple[Values, Ints]:
@@ -288,6 +306,38 @@ def window(runs: Runs, spec: WindowSpec, state: PerKey, capacity: int) -> tuple[
         keys, table[:, 1], table[:, 2], table[:, 3], table[:, 4], windows, old if spec.back else None
     )
     return frames, len(runs.keys)
+
+
+def rfft(windows: Values) -> Values:
+    """The non-negative half of the spectrum of each real window."""
+    from scipy import fft as scipy_fft
+
+    result: Values = scipy_fft.rfft(windows, axis=1)
+    return result
+
+
+def fft(windows: Values) -> Values:
+    """The spectrum of each window."""
+    from scipy import fft as scipy_fft
+
+    result: Values = scipy_fft.fft(windows, axis=1)
+    return result
+
+
+def irfft(windows: Values, size: int) -> Values:
+    """Real windows of ``size`` samples from the non-negative halves of their spectra."""
+    from scipy import fft as scipy_fft
+
+    result: Values = scipy_fft.irfft(windows, size, axis=1)
+    return result
+
+
+def ifft(windows: Values) -> Values:
+    """The windows whose spectra these are."""
+    from scipy import fft as scipy_fft
+
+    result: Values = scipy_fft.ifft(windows, axis=1)
+    return result
 
 
 def unwindow(frames: Frames, how: str, state: PerKey) -> Runs:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
+from graphlib import TopologicalSorter
 
 from viewlet.core.types import Schema
 from viewlet.errors import CatalogError
@@ -37,11 +38,15 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class ForeignKey:
-    """Every non-NULL value of ``columns`` occurs among ``target``'s ``target_columns``."""
+    """Every non-NULL value of ``columns`` occurs among ``target``'s ``target_columns``.
+
+    That is a hint, and may be wrong for a while or for ever, unless it is ``enforced``.
+    """
 
     columns: tuple[str, ...]
     target: str
     target_columns: tuple[str, ...]
+    enforced: bool = False
 
 
 class Catalog(Mapping[str, Table]):
@@ -65,6 +70,28 @@ class Catalog(Mapping[str, Table]):
 
     def __len__(self) -> int:
         return len(self._tables)
+
+    def children(self, parent: str) -> tuple[tuple[str, ForeignKey], ...]:
+        """The enforced foreign keys that refer to a table, each with the table that has it."""
+        return tuple(
+            (table.name, key)
+            for table in self._tables.values()
+            for key in table.references
+            if key.enforced and key.target == parent
+        )
+
+    def parents_first(self, names: Iterable[str]) -> list[str]:
+        """Some tables in an order in which each comes after those that it refers to by enforced keys.
+
+        >>> key = ForeignKey(("p",), "p", ("k",), enforced=True)
+        >>> Catalog([Table("c", (), references=(key,)), Table("p", ())]).parents_first(["c", "p"])
+        ['p', 'c']
+        """
+        wanted = list(names)
+        graph: TopologicalSorter[str] = TopologicalSorter(dict.fromkeys(wanted, ()))
+        for table in self._tables.values():
+            graph.add(table.name, *(key.target for key in table.references if key.enforced))
+        return [name for name in graph.static_order() if name in wanted]
 
     def with_table(self, table: Table) -> Catalog:
         """A catalog that also holds ``table``, replacing one of the same name."""

@@ -84,13 +84,22 @@ def _column(item: exp.ColumnDef, key: list[tuple[str, ...]], references: list[Fo
 
 
 def _foreign_key(columns: tuple[str, ...], reference: exp.Reference) -> ForeignKey:
-    """REFERENCES target [(columns)]; without columns the target's are named alike."""
-    target = reference.this
+    """REFERENCES target [(columns)] [ON DELETE RESTRICT]; without columns the target's are named alike."""
+    target, theirs = reference.this, columns
     if isinstance(target, exp.Schema):
-        return ForeignKey(
-            columns, table_name(target.this), tuple(part.name.lower() for part in target.expressions)
-        )
-    return ForeignKey(columns, table_name(target), columns)
+        target, theirs = target.this, tuple(part.name.lower() for part in target.expressions)
+    return ForeignKey(columns, table_name(target), theirs, _is_enforced(reference))
+
+
+def _is_enforced(reference: exp.Reference) -> bool:
+    """ON DELETE RESTRICT or ON UPDATE RESTRICT: no row that is referred to goes or changes."""
+    options = [str(option).upper() for option in reference.args.get("options") or ()]
+    for option in options:
+        if option not in ("ON DELETE RESTRICT", "ON UPDATE RESTRICT", "NOT ENFORCED"):
+            raise unsupported(
+                reference, f"{option} of a foreign key", "there are ON DELETE RESTRICT and NOT ENFORCED"
+            )
+    return any(option.endswith("RESTRICT") for option in options)
 
 
 def table_name(node: exp.Expr) -> str:

@@ -57,7 +57,7 @@ def _table_to_json(table: Table) -> dict[str, Any]:
             [c.name, c.type.kind.value, c.type.precision, c.type.scale, c.nullable] for c in table.columns
         ],
         "key": table.key,
-        "references": [[r.columns, r.target, r.target_columns] for r in table.references],
+        "references": [[r.columns, r.target, r.target_columns, r.enforced] for r in table.references],
     }
 
 
@@ -70,5 +70,8 @@ def _table_from_json(written: dict[str, Any]) -> Table:
         ),
         TableKind(written["kind"]),
         tuple(written["key"]),
-        tuple(ForeignKey(tuple(own), target, tuple(theirs)) for own, target, theirs in written["references"]),
+        tuple(
+            ForeignKey(tuple(own), target, tuple(theirs), *enforced)  # older files do not say: a hint
+            for own, target, theirs, *enforced in written["references"]
+        ),
     )

@@ -208,7 +208,7 @@ class Compiler:
             return False
         stored = self._stored(alternative, columns)
         changing = [t for t in sorted(tables(stored)) if self.catalog[t].kind is not TableKind.STATIC]
-        events = [TupleEvent(self.catalog[table]) for table in changing]
+        events = [self._one(table) for table in changing]
         return any(moves(stored, event, self.names) for event in events) and all(
             crosses(stored, columns, event, self.names) for event in events
         )
@@ -249,7 +249,7 @@ class Compiler:
 
     def _maintain(self, target: MapDefinition, table: str, strategy: Strategy) -> None:
         """Statements for one row, and for a batch unless only single rows restrict what changes."""
-        one, many = TupleEvent(self.catalog[table]), BatchEvent(self.catalog[table])
+        one, many = self._one(table), BatchEvent(self.catalog[table], self.catalog.children(table))
         reevaluated = strategy.reevaluates and not _is_rows(target)
         if reevaluated or self._must_recompute(target, one, strategy):
             statements = [self._recompute(target, table, strategy)]
@@ -261,6 +261,9 @@ class Compiler:
             self._by_row.add((target.name, table))
         else:
             self._statements[target.name, table, "batch"] = self._increment(target, many, strategy)
+
+    def _one(self, table: str) -> TupleEvent:
+        return TupleEvent(self.catalog[table], self.catalog.children(table))
 
     def _must_recompute(self, target: MapDefinition, event: Event, strategy: Strategy) -> bool:
         unrestricted = any(
@@ -316,7 +319,7 @@ class Compiler:
                 affected is None or affected.domain is not None
                 for table in sorted(tables(factor.query))
                 if self.catalog[table].kind is not TableKind.STATIC
-                for affected in [affected_by(factor, TupleEvent(self.catalog[table]), self.names)]
+                for affected in [affected_by(factor, self._one(table), self.names)]
             )
         return known
 

@@ -9,6 +9,7 @@ from viewlet.calculus.events import TupleEvent
 from viewlet.calculus.nodes import Exists, Extremum, Nested, tables
 from viewlet.calculus.text import show_factor
 from viewlet.core.names import Names
+from viewlet.sql.catalog import Catalog
 from viewlet.triggers.caches import cached_domain
 from viewlet.triggers.order import reads
 from viewlet.triggers.program import Program, Statement
@@ -34,6 +35,7 @@ def _lines(program: Program, view: str, searches: Ordered) -> Iterator[str]:
         yield ""
         kept = len({statement.target for statement in trigger.statements})
         yield f"  one change of {table}: {kept} maps, {_total(trigger.statements, searches)}"
+        yield from (f"    {line}" for line in _unreferred(program, table))
         for statement in trigger.statements:
             yield f"    {show_statement(statement)}"
             paths = ordered_paths(statement.query, searches)
@@ -43,6 +45,13 @@ def _lines(program: Program, view: str, searches: Ordered) -> Iterator[str]:
         yield ""
         yield "  not incremental:"
         yield from (f"    {reason}" for reason in reasons)
+
+
+def _unreferred(program: Program, parent: str) -> Iterator[str]:
+    """What need not be done, as an enforced foreign key says that there is nothing to join."""
+    for name, key in Catalog(program.tables.values()).children(parent):
+        columns, target = ", ".join(key.columns), ", ".join(key.target_columns)
+        yield f"nothing for {name}: ({columns}) REFERENCES {parent} ({target}) ON DELETE RESTRICT"
 
 
 def _verdict(program: Program, searches: Ordered) -> str:

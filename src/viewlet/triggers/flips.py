@@ -31,7 +31,7 @@ def only_flips(query: Query, searches: Ordered) -> Query:
     for i, new in enumerate(terms):
         for j, old in enumerate(terms):
             pair = _pair(new, old) if i < j else None
-            if pair is not None and _are_cheap(pair, searches) and _is_dear(new, pair[0], searches):
+            if pair is not None and _are_cheap(pair, searches) and scans((new,), searches):
                 now, then = pair
                 terms[i] = Term((*new.factors, _opposite(then)), new.coefficient)
                 terms[j] = Term((*old.factors, _opposite(now)), old.coefficient)
@@ -55,10 +55,6 @@ def _are_cheap(pair: tuple[Exists, Exists], searches: Ordered) -> bool:
     given = frozenset(key.name for key in pair[0].keys)
     reads = (access for factor in pair for access in accesses((Term((factor,)),), searches, given))
     return all(access.path == "get" and not access.loops for access in reads)
-
-
-def _is_dear(term: Term, factor: Exists, searches: Ordered) -> bool:
-    return scans((Term(_without(term, factor)),), searches)
 
 
 def _without(term: Term, factor: Factor) -> tuple[Factor, ...]:

@@ -42,6 +42,7 @@ def every_field(at: CRecord, names: str) -> Amounts:
 def change_entry(out: Writer, at: CRecord, entry: str, amounts: Amounts, *, whole: bool) -> None:
     """Add to the fields of an entry, see to what depends on them, and let go of it if it is empty."""
     tell_before(out, at, entry)
+    remember(out, at, entry)
     for member, amount in amounts:
         out.line(added(f"{entry}->{member}", amount))
     watch(out, at, entry, [member for member, _ in amounts])
@@ -60,6 +61,13 @@ def tell_before(out: Writer, at: CRecord, entry: str) -> None:
         out.line(f"if (VL_UNLIKELY(x->feeding)) {at.name}_before(x, {entry});")
 
 
+def remember(out: Writer, at: CRecord, entry: str) -> None:
+    """An entry is about to change: note how it is, where the opposite change would not lead back."""
+    if at.noted:
+        key = f"sizeof {entry}->key" if at.record.keys else "0"
+        out.line(f"vl_undo_remember(&x->undo, {at.name[1:]}, {entry}, sizeof *{entry}, {key});")
+
+
 def added(into: str, amount: CValue) -> str:
     """The statement that adds an amount to a sum of its form.
 
@@ -67,7 +75,7 @@ def added(into: str, amount: CValue) -> str:
     """
     match amount.form:
         case Form.PAIR:
-            return f"vl_pair_into(&{into}, {amount.text});"
+            return f"vl_sum_into(&{into}, {amount.text}, &a->errors);"
         case Form.I128 if within(amount.limits, I64):
             return f"vl_i128_plus(&{into}, (int64_t){amount.text});"
         case Form.I128:

@@ -13,6 +13,7 @@ from viewlet.backends.native.additions import (
     added,
     change_entry,
     every_field,
+    remember,
     watch,
     write_additions,
     write_watch,
@@ -189,6 +190,7 @@ def _write_into(out: Writer, at: CRecord) -> None:
         out.line(f"{at.name}_record *e = {at.name}_touch(a, {at.map}, &n->key);")
         change_entry(out, at, "e", amounts, whole=False)
         return
+    remember(out, at, f"(&s->{at.name})")
     for member, amount in amounts:
         out.line(added(f"s->{at.name}.{member}", amount))
     watch(out, at, f"&s->{at.name}", [member for member, _ in amounts])
@@ -356,7 +358,7 @@ def _write_description(
     out.line("VL_EXPORT extern const vl_program_description vl_program;")
     out.line(
         f"const vl_program_description vl_program = {{VL_PROGRAM_ABI, {sizes}, tables, records, views, "
-        "sizeof(program_state), init};"
+        f"sizeof(program_state), init, {'true' if any(at.noted for at in records.values()) else 'false'}}};"
     )
 
 

@@ -2,7 +2,7 @@
 
 Views that are created in a row are compiled together, when one of them is first used. A view added later
 makes a new program; maps that existed keep their contents. A batch that fails is undone inside the program by
-the opposite batch (``runtime/program.h``), so it leaves no trace.
+the opposite batch (``runtime/program.h``), or from notes of how it was (``runtime/undo.h``): without a trace.
 """
 
 from __future__ import annotations
@@ -214,12 +214,19 @@ class NativeEngine:
             return {name: {} for name in watched}
         number = running.source.tables.index(table)
         batch = self._in_batch(running, table, granularity, len(rows))
+        restores = bool(watched) and self.begin()
         self._apply(running.opened.apply(number, rows, weights, batch), table, rows)
         try:
             after = {name: self.output(name) for name in watched}
         except BaseException:
-            running.opened.apply(number, rows[::-1], [-weight for weight in reversed(weights)], batch)
+            if restores:
+                self.restore()
+            else:
+                running.opened.apply(number, rows[::-1], [-weight for weight in reversed(weights)], batch)
             raise
+        finally:
+            if restores:
+                self.end()
         return {name: difference(before[name], after[name]) for name in watched}
 
     def apply_arrow(
@@ -303,23 +310,60 @@ class NativeEngine:
         names = tuple(column for column, _ in running.program.views[name].columns)
         return cut(self._queries[name], names, consolidate(pairs))
 
+    def touched(self, name: str) -> int:
+        """Under how many keys a view that is followed may have changed."""
+        running = self._run()
+        return running.opened.touched(running.source.views.index(name))
+
+    def changes_arrow(self, name: str) -> tuple[list[pa.Array], NDArray[np.int64]]:
+        """What has changed in a followed view, as columns with weights; some rows may cancel out."""
+        running = self._run()
+        return self._columns(name, *running.opened.changes_columns(running.source.views.index(name)))
+
+    def count(self, name: str) -> int:
+        """The number of rows of a view."""
+        if isinstance(self._queries[name].plan, Top):
+            return sum(self.output(name).values())
+        running = self._run()
+        rows, errors = running.opened.count(running.source.views.index(name))
+        if errors:
+            raise program_error(errors, f"view {name!r}")
+        return rows
+
     def output_arrow(self, name: str) -> tuple[list[pa.Array], NDArray[np.int64]] | None:
         """The columns of a view's rows with their weights, rows in any order, some of them to be added up.
 
         Nothing for a view that is cut (ORDER BY, LIMIT): that is done with its output.
         """
-        query = self._queries[name]
-        if isinstance(query.plan, Top):
+        if isinstance(self._queries[name].plan, Top):
             return None
         running = self._run()
-        runs, errors = running.opened.columns(running.source.views.index(name))
+        return self._columns(name, *running.opened.columns(running.source.views.index(name)))
+
+    def _columns(self, name: str, runs: list[bytes], errors: int) -> tuple[list[pa.Array], NDArray[np.int64]]:
+        """The columns of a view from the bytes of a program's, in the order of the query, and weights."""
         if errors:
             raise program_error(errors, f"view {name!r}")
-        columns = running.program.views[name].columns
+        columns = self._run().program.views[name].columns
         arrays = dict(
             zip((c for c, _ in columns), arrow_columns(runs, [kind for _, kind in columns]), strict=True)
         )
-        return [arrays[var.name] for _, var in query.columns], np.frombuffer(runs[-1], np.int64)
+        weights = np.frombuffer(runs[-1], np.int64)
+        return [arrays[var.name] for _, var in self._queries[name].columns], weights
+
+    def begin(self) -> bool:
+        """A step of several batches begins; can :meth:`restore` lead back, or must the opposite batches?"""
+        return self._run().opened.begin()
+
+    def restore(self) -> None:
+        """Lead back to :meth:`begin`, to the last bit; nothing leads back from a state that was lost."""
+        if self._running is not None:
+            self._apply_errors(self._running.opened.restore(), "restoring the state before a batch")
+
+    def end(self) -> None:
+        """The step is over: forget how the state was before it."""
+        if self._running is not None:
+            self._running.opened.end()
 
     def check(self, names: Collection[str]) -> None:
         """Refuse if rows of some views cannot be published; reads those that may have become so."""
@@ -392,12 +436,16 @@ class NativeEngine:
         if failed is None:
             return
         errors, at = failed
-        if errors & LOST:
-            self._running, self._stale = None, True
         where = f"table {table!r}"
         if rows is not None and 0 <= at < len(rows):
             where += f", row {rows[at]}"
-        raise program_error(errors, where)
+        self._apply_errors(errors, where)
+
+    def _apply_errors(self, errors: int, where: str) -> None:
+        if errors & LOST:
+            self._running, self._stale = None, True
+        if errors:
+            raise program_error(errors, where)
 
     # Building
 
@@ -419,8 +467,8 @@ class NativeEngine:
         for pending in self._pending:
             for name in pending.maps.keys() & program.maps.keys():
                 fresh.load(name, pending.maps[name])
-        for pending in self._pending:
-            self._replay(fresh, pending.rows)
+        rows = {table: bag for pending in self._pending for table, bag in pending.rows.items()}
+        self._replay(fresh, {table: rows[table] for table in self._compiler.catalog.parents_first(rows)})
         self._running, self._pending, self._stale = fresh, [], False
         return fresh
 

@@ -1,12 +1,12 @@
 """Which views tell what changes in them, and the C that notes it; see ``runtime/feed.h``.
 
 A view that loops over one record shows, under each of its keys, rows that depend on the entries of that key
-alone: its own, and those of other records that are looked up under the whole key. Then
+alone: its own, and those of other records that are read under the whole key. Then
 
     change of the view = rows under the touched keys afterwards - rows under them before
 
-and nothing else need be read. A view that compares with a total, or reads along an order, may change under
-keys that no trigger touches: it has no feed, and whoever follows it compares all its rows.
+and nothing else need be read. A view that compares with a total may change under keys that no trigger
+touches: it has no feed, and whoever follows it compares all its rows.
 """
 
 from __future__ import annotations
@@ -29,9 +29,14 @@ from viewlet.loops.nodes import (
     Loop,
     LoopProgram,
     Offer,
+    Peak,
+    Pending,
     Record,
+    Seek,
+    Span,
     Total,
     ViewLoops,
+    Visit,
     Yield,
     operations,
 )
@@ -81,7 +86,9 @@ def _feed(number: int, view: ViewLoops, records: Mapping[str, Record]) -> Feed |
                 where = _where(enumerate(arguments), columns)
             case Loop(other, bound):
                 where = _where(bound, columns)
-            case Bind() | If() | Total() | Yield() | Best() | Offer() | Emit():
+            case Seek(along=along) | Span(along=along) | Peak(along=along) | Visit(along=along):
+                other, where = along.record, _where(along.bound, columns)
+            case Bind() | If() | Total() | Yield() | Best() | Offer() | Emit() | Pending():
                 continue
             case _:
                 return None

@@ -73,6 +73,24 @@ class OpenProgram(Protocol):
     def changes(self, view: int) -> tuple[list[tuple[tuple[Any, ...], int]], int]:
         """The rows that came and went in a view since it is followed, with weights, and error bits."""
 
+    def begin(self) -> bool:
+        """Batches from here to ``end`` are one step; can ``restore`` lead back from it?"""
+
+    def end(self) -> None:
+        """Forget how entries were before the step."""
+
+    def restore(self) -> int:
+        """Lead back to ``begin``; error bits."""
+
+    def changes_columns(self, view: int) -> tuple[list[bytes], int]:
+        """The same as columns; see :meth:`columns`."""
+
+    def touched(self, view: int) -> int:
+        """Under how many keys a followed view may have changed."""
+
+    def count(self, view: int) -> tuple[int, int]:
+        """The number of rows of a view, and error bits."""
+
     def suspect(self) -> bool:
         """Has a sum grown beyond its guard since this was asked last?"""
 

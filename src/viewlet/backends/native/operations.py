@@ -13,6 +13,7 @@ from viewlet.backends.native.additions import (
     change_entry,
     every_field,
     is_set,
+    remember,
     tell_before,
     watch,
 )
@@ -402,6 +403,7 @@ class Operations:
                 self.out.line(f"const {value.form.value} {name} = {value.text};")
                 amounts.append((at.field(field), replace(value, text=name)))
             if not op.keys:
+                remember(self.out, at, f"(&s->{at.name})")
                 for member, value in amounts:
                     self.out.line(added(f"s->{at.name}.{member}", value))
                 watch(self.out, at, f"&s->{at.name}", [member for member, _ in amounts])
@@ -462,6 +464,7 @@ class Operations:
             self.out.line(f"const {at.name}_key key = {{{keys.format('t')}}};")
             self.out.line(f"{at.name}_record *e = {at.name}_touch(a, {at.map}, &key);")
             tell_before(self.out, at, "e")
+            remember(self.out, at, "e")
             see(self.out, at, "e")
             for own, other in pairs:
                 self.out.line(f"e->{own} = t->{other};")
@@ -474,6 +477,7 @@ class Operations:
             self.out.line(f"const {new.name}_key key = {{{keys.format('e')}}};")
             with self.out.block(f"if (!{new.name}_look(a, {new.map}, &key))"):
                 tell_before(self.out, at, "e")
+                remember(self.out, at, "e")
                 see(self.out, at, "e")
                 for own, _ in pairs:
                     form = at.form(next(n for n in op.fields if at.field(n) == own))

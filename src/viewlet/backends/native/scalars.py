@@ -448,7 +448,7 @@ def cell_member(cell: str, kind: Type) -> str:
 
 def _as_double(value: CValue) -> CValue:
     return (
-        replace(value, text=f"vl_pair_value({value.text})", form=Form.F64)
+        replace(value, text=f"vl_sum_value({value.text}, &a->errors)", form=Form.F64)
         if value.form is Form.PAIR
         else value
     )

@@ -36,6 +36,8 @@ class CRecord:
     apart: bool = False
     fed: bool = False
     """Must followed views hear of an entry before it changes? See ``feeds.py``."""
+    noted: bool = False
+    """Is an entry noted before it changes, to be written back? See ``runtime/undo.h``."""
 
     @property
     def map(self) -> str:
@@ -79,8 +81,11 @@ def name_records(
     records: Mapping[str, Record], *, apart: bool = False, fed: Collection[str] = ()
 ) -> dict[str, CRecord]:
     """C names for records; ``apart`` gives those with keys a function that adds to an entry."""
+    rounds = any(at.role == "map" and f.type.is_floating for at in records.values() for f in at.fields)
     return {
-        name: CRecord(f"r{i}", record, apart and bool(record.keys), name in fed)
+        name: CRecord(
+            f"r{i}", record, apart and bool(record.keys), name in fed, rounds and record.role == "map"
+        )
         for i, (name, record) in enumerate(records.items())
     }
 

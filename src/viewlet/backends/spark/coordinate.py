@@ -110,15 +110,16 @@ class Coordinator:
 
     def __init__(self, driver: SiteCode, partition: SiteCode, cluster: Cluster) -> None:
         self._program = driver.program
-        self._code, self._partition, self._cluster = driver, partition, cluster
+        self._code, self._partition, self.cluster = driver, partition, cluster
         self._driver = Replayed(driver.open)
         self._batch = 0
         self._copies: dict[str, list[Piece]] = {}
         self._read: set[str] = set()
+        self._suspect = False
 
     def load(self, contents: Mapping[str, Entries]) -> None:
         """Hold exactly these entries, each where its map belongs."""
-        size = self._cluster.partitions
+        size = self.cluster.partitions
         parts: list[dict[str, list[Piece]]] = [{} for _ in range(size)]
         here: dict[str, list[Piece]] = {}
         for name, entries in contents.items():
@@ -136,25 +137,36 @@ class Coordinator:
                 case _:
                     here[name] = [self._code.piece(name, entries)]
         self._driver.load(here)
-        self._cluster.load(parts)
+        self.cluster.load(parts)
 
-    def apply(self, batch: Sequence[tuple[str, Changes]]) -> None:
+    def apply(self, batch: Sequence[tuple[str, Changes]], published: Sequence[str] = ()) -> None:
         """Run changes of tables through their triggers in order, all of it or nothing.
 
-        A table without a trigger for batches takes its rows one by one.
+        A table without a trigger for batches takes its rows one by one. Refuses a batch after which one of
+        the ``published`` views could not be read.
         """
         todo = [part for table, changes in batch for part in self._parts(table, changes)]
         if not todo:
             return
         reached = self._batch
+        self._suspect = False
         try:
             self._jobs(todo)
+            self._check(published)
         except BaseException:
+            self._copies = {}  # they may be of the batch that never was
             self._driver.undo()
             if self._batch > reached:
-                self._cluster.abort()
+                self.cluster.abort()
             raise
         self._driver.keep()
+
+    def _check(self, published: Sequence[str]) -> None:
+        suspect = self._driver.site.suspect() or self._suspect
+        for view in published:
+            when = self._code.check_of(view)
+            if when == "always" or (when == "guarded" and suspect):
+                self.rows(view)
 
     def in_batches(self, table: str) -> bool:
         """Is there a trigger for batches of a table, so that its rows need not come one by one?"""
@@ -211,8 +223,9 @@ class Coordinator:
         final = last and all(stage == trigger.stages for trigger, _, _, stage in open_)
         wanted = sorted(self._read) if final else []
         self._batch, self._copies = batch, {}
-        size = self._cluster.partitions
-        answers = self._cluster.run([[steps[p] for _, _, steps, _ in open_] for p in range(size)], wanted)
+        size = self.cluster.partitions
+        answers = self.cluster.run([[steps[p] for _, _, steps, _ in open_] for p in range(size)], wanted)
+        self._suspect |= any(answer.suspect for answer in answers)
         left: list[tuple[DistTrigger, Running, list[Step], int]] = []
         for i, (trigger, running, _, stage) in enumerate(open_):
             try:
@@ -228,7 +241,7 @@ class Coordinator:
     def _trigger(self, batch: int, table: str, changes: Changes) -> Running:
         """The blocks of a trigger: the driver's are run, those of the partitions are asked for."""
         trigger = self._program.trigger(table)
-        size = self._cluster.partitions
+        size = self.cluster.partitions
         inbox: list[dict[str, list[Piece]]] = [{} for _ in range(size)]
         handed: Handed = {}
         self._driver.do(methodcaller("begin", table, changes), len(changes))
@@ -264,7 +277,7 @@ class Coordinator:
 
     def _shares(self, table: str, changes: Changes) -> list[Changes]:
         """What partitions get of a batch: a single row whole; rows dealt out, if that is how they arrive."""
-        size = self._cluster.partitions
+        size = self.cluster.partitions
         if table in self._program.tuple:
             return [changes] * size
         if not isinstance(self._program.changes_at, Random):
@@ -280,7 +293,7 @@ class Coordinator:
         away = [n for n in view_maps(self._program.views[view]) if self._is_away(n)]
         missing = [name for name in away if name not in self._copies]
         if missing:
-            parts = self._cluster.contents(missing)
+            parts = self.cluster.contents(missing)
             self._copies |= {name: [part[name] for part in parts] for name in missing}
         copies = {name: self._copies[name] for name in away}
         self._read |= {name for name, pieces in copies.items() if sum(map(len, pieces)) <= SMALL_MAP}
@@ -291,7 +304,7 @@ class Coordinator:
         away = [name for name in names if self._is_away(name)]
         here = self._driver.site.contents([name for name in names if name not in away])
         found = {name: self._code.entries(name, piece) for name, piece in here.items()}
-        for part in self._cluster.contents(away) if away else ():
+        for part in self.cluster.contents(away) if away else ():
             for name, piece in part.items():
                 found.setdefault(name, {}).update(self._partition.entries(name, piece))
         return found
@@ -301,7 +314,7 @@ class Coordinator:
 
     def close(self) -> None:
         """Give up the state, here and in the partitions."""
-        self._cluster.close()
+        self.cluster.close()
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from viewlet.backends.spark.fuse import fuse
+from viewlet.backends.spark.fuse import fuse, one_by_one
 from viewlet.backends.spark.nodes import (
     Compute,
     Dist,
@@ -48,8 +48,19 @@ from viewlet.core.scalar import Var
 from viewlet.triggers.program import Program, Statement, Trigger
 
 
+@dataclass(frozen=True, slots=True)
+class Passes:
+    """Which optimizations are made: equal relations are shared, statements are fused into blocks."""
+
+    shared: bool
+    fused: bool
+
+
+ALL = Passes(shared=True, fused=True)
+
+
 def distribute(
-    program: Program, placement: Mapping[str, Location], changes_at: Local | Random
+    program: Program, placement: Mapping[str, Location], changes_at: Local | Random, passes: Passes = ALL
 ) -> DistProgram:
     """The distributed form of a program; ``changes_at`` says where batches arrive.
 
@@ -62,10 +73,11 @@ def distribute(
         maps=program.maps,
         placement=placement,
         batch={
-            t: distribute_trigger(program, trigger, router) for t, trigger in program.batch_triggers.items()
+            table: distribute_trigger(program, trigger, router, passes)
+            for table, trigger in program.batch_triggers.items()
         },
         tuple={
-            table: distribute_trigger(program, trigger, router)
+            table: distribute_trigger(program, trigger, router, passes)
             for table, trigger in program.triggers.items()
             if table not in program.batch_triggers
         },
@@ -73,14 +85,19 @@ def distribute(
     )
 
 
-def distribute_trigger(program: Program, trigger: Trigger, router: Router) -> DistTrigger:
+def distribute_trigger(program: Program, trigger: Trigger, router: Router, passes: Passes) -> DistTrigger:
     """One trigger: increments from the old state, their addition, then recomputations on the new state."""
     building = _Building(program, router, Names(frozenset(program.maps)))
-    building.statements += [building.part(statement) for statement in trigger.increments]
+    parts = []
+    for statement in trigger.increments:
+        if not passes.shared:
+            building.forget()
+        parts.append(building.part(statement))
+    building.statements += parts
     for statement in trigger.recomputations:
         building.forget()
         building.statements.append(building.part(statement))
-    return DistTrigger(trigger.table, fuse(building.statements))
+    return DistTrigger(trigger.table, (fuse if passes.fused else one_by_one)(building.statements))
 
 
 @dataclass(slots=True)

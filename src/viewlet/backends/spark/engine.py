@@ -12,12 +12,13 @@ from typing import Any
 from viewlet.backends.base import ArrowChanges, Bag, Change, Granularity, MapStats, Strategy
 from viewlet.backends.native.engine import in_cells
 from viewlet.backends.reference.engine import difference
+from viewlet.backends.spark.advice import advice
 from viewlet.backends.spark.choose import choose_placement
 from viewlet.backends.spark.cluster import SparkCluster
 from viewlet.backends.spark.coordinate import Cluster, Coordinator
-from viewlet.backends.spark.distribute import distribute
+from viewlet.backends.spark.distribute import ALL, distribute
 from viewlet.backends.spark.exchange import Entries
-from viewlet.backends.spark.native import SiteCode, site_code
+from viewlet.backends.spark.native import SiteCode, site_codes
 from viewlet.backends.spark.nodes import DistProgram, Local
 from viewlet.backends.spark.partition import PartitionCode
 from viewlet.backends.spark.site import Changes
@@ -31,7 +32,10 @@ from viewlet.triggers.cost import Statistics
 from viewlet.triggers.program import Program
 from viewlet.triggers.reach import part_of
 from viewlet.triggers.work import Ordered
-from viewlet.workers import Workers
+from viewlet.workers import Traffic, Workers
+
+PASSES = ALL
+"""The optimizations of distributed programs, which benchmarks turn off."""
 
 
 class SparkEngine:
@@ -135,14 +139,17 @@ class SparkEngine:
         return {name: difference(before[name], after[name]) for name in watched}
 
     def check(self, names: Collection[str]) -> None:
-        """Run what was put off: the tables of a commit go through the partitions together."""
-        self._flush()
+        """Run what was put off: the tables of a commit go through the partitions together.
 
-    def _flush(self) -> None:
+        Refuses a batch after which one of these views could not be read.
+        """
+        self._flush(sorted(names))
+
+    def _flush(self, published: Sequence[str] = ()) -> None:
         pending, self._pending = self._pending, []
         if pending and self._running is not None:
             try:
-                self._running[1].apply(pending)
+                self._running[1].apply(pending, published)
             except BaseException:
                 self._refused = [batch for _, batch in pending]
                 raise
@@ -167,6 +174,8 @@ class SparkEngine:
         return (
             f"{self._compiler.explain(name)}\n\n  on Spark, for a batch that the driver holds:\n\n"
             + "\n".join(f"  {line}" for line in show_distributed(own, spread).splitlines())
+            + "\n\n"
+            + "\n".join(f"  {line}" for line in advice(spread))
         )
 
     def obstacles(self, name: str) -> tuple[str, ...]:
@@ -200,6 +209,11 @@ class SparkEngine:
         self._waiting[name] = {key: number for key, number in held.items() if number}
         self._stale = True
 
+    def traffic(self) -> Traffic | None:
+        """What has passed between the driver and each partition; nothing before a batch has."""
+        cluster = self._running[1].cluster if self._running is not None else None
+        return cluster.workers.traffic if isinstance(cluster, SparkCluster) else None
+
     def close(self) -> None:
         """Give up the partitions."""
         if self._running is not None:
@@ -208,7 +222,7 @@ class SparkEngine:
 
     def _spread(self, program: Program) -> DistProgram:
         placement = choose_placement(program, self._rows, self._partition_by, Local())
-        return distribute(program, placement, Local())
+        return distribute(program, placement, Local(), PASSES)
 
     def _run(self) -> Coordinator:
         """The present program on its partitions, spread anew if views came or went."""
@@ -221,7 +235,7 @@ class SparkEngine:
             old = self._running[0].maps
             held = self._running[1].contents([n for n in program.maps if n in old and n not in self._waiting])
         spread = self._spread(program)
-        driver, partition = (site_code(spread, mode, self._native) for mode in ("local", "distributed"))
+        driver, partition = site_codes(spread, self._native)
         coordinator = Coordinator(driver, partition, self._make(partition))
         coordinator.load(held | self._waiting)
         self.close()

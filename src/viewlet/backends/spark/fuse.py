@@ -26,6 +26,11 @@ def fuse(statements: Sequence[DistStatement]) -> tuple[Block, ...]:
     return tuple(done)
 
 
+def one_by_one(statements: Sequence[DistStatement]) -> tuple[Block, ...]:
+    """Every statement as a block of its own: what fusion is measured against."""
+    return tuple(Block(statement.mode, (statement,)) for statement in statements)
+
+
 def _merge_into_head(head: Block, rest: Sequence[Block]) -> tuple[Block, list[Block]]:
     """Take in what may move up to the head: it commutes with every block that stays behind before it."""
     kept: list[Block] = []

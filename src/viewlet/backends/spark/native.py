@@ -6,8 +6,9 @@ into the cache that all processes of a machine share.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
@@ -17,13 +18,15 @@ from viewlet.backends.native.build import DEFAULT_FLAGS, compile_library
 from viewlet.backends.native.emit import Source, emit
 from viewlet.backends.native.engine import program_error
 from viewlet.backends.native.library import open_program
-from viewlet.backends.spark.exchange import Entries, decode, encode, encode_entries, split
+from viewlet.backends.spark.exchange import Entries, decode, encode_entries, piece_of_runs, split
 from viewlet.backends.spark.local import Event, LocalProgram, arrivals, emptying, local_program
 from viewlet.backends.spark.nodes import DistProgram, Mode
 from viewlet.backends.spark.site import NO_CHANGES, Changes, Piece, Pieces, ReferenceSite, Site
 from viewlet.loops.from_triggers import triggers_to_loops
-from viewlet.loops.nodes import Record
+from viewlet.loops.nodes import Check, LoopProgram, Record
 from viewlet.triggers.records import Place
+
+MODES: tuple[Mode, Mode] = ("local", "distributed")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,13 +38,40 @@ class NativeCode:
     places: Mapping[str, Place]
     source: Source
     flags: tuple[str, ...]
+    checks: Mapping[str, Check]
 
 
-def native_code(program: DistProgram, mode: Mode) -> NativeCode:
-    """The code of the driver, or of a partition."""
-    local = local_program(program, mode)
-    loops = triggers_to_loops(local.program, batches="all")
-    return NativeCode(local, loops.records, loops.places, emit(loops), tuple(DEFAULT_FLAGS))
+def native_codes(program: DistProgram) -> tuple[NativeCode, NativeCode]:
+    """The code of the driver and of a partition.
+
+    Views are read on the driver, so it is there that guards of sums are found; sums of partitioned maps are
+    watched where they are kept.
+    """
+    driver, partition = (local_program(program, mode) for mode in MODES)
+    here, there = (triggers_to_loops(local.program, batches="all") for local in (driver, partition))
+    return _code(driver, here), _code(partition, _guarded(there, here, program))
+
+
+def _code(local: LocalProgram, loops: LoopProgram) -> NativeCode:
+    checks = {name: view.check for name, view in loops.views.items()}
+    return NativeCode(local, loops.records, loops.places, emit(loops), tuple(DEFAULT_FLAGS), checks)
+
+
+def _guarded(loops: LoopProgram, reading: LoopProgram, program: DistProgram) -> LoopProgram:
+    """Watch the sums of partitioned maps that the driver's copies of them would watch."""
+    guards: dict[tuple[str, str], int] = {}
+    for name in program.maps.keys() & reading.places.keys() & loops.places.keys():
+        copied, kept = reading.places[name], loops.places[name]
+        guard = next(f.guard for f in reading.records[copied.record].fields if f.name == copied.field)
+        if guard is not None:
+            guards[kept.record, kept.field] = guard
+    records = {
+        name: replace(
+            r, fields=tuple(replace(f, guard=guards.get((name, f.name), f.guard)) for f in r.fields)
+        )
+        for name, r in loops.records.items()
+    }
+    return replace(loops, records=records)
 
 
 class NativeSite:
@@ -91,6 +121,10 @@ class NativeSite:
         if errors:
             raise program_error(errors, f"view {view!r}")
         return pairs
+
+    def suspect(self) -> bool:
+        """Has a watched sum grown beyond its guard since this was asked last?"""
+        return self._opened.suspect()
 
     def close(self) -> None:
         """Give the state back."""
@@ -144,17 +178,10 @@ class NativeSite:
         """The entries of a map or relation."""
         place, shape = self._code.places[name], self._code.local.shapes[name]
         record = self._code.records[place.record]
-        width = len(record.keys)
-        at = width + next(i for i, f in enumerate(record.fields) if f.name == place.field)
-        entries = self._opened.entries(self._records[place.record])
-        where = [place.order.index(i) for i in range(width)]
-        if shape.sums.is_floating:
-            rows = [(*(e[i] for i in where), *e[at]) for e in entries if e[at][0] or e[at][1]]
-        elif where == list(range(width)) and len(record.fields) == 1:
-            rows = entries if width else [e for e in entries if e[at]]
-        else:
-            rows = [(*(e[i] for i in where), e[at]) for e in entries if e[at]]
-        return encode(shape, rows)
+        field = next(i for i, f in enumerate(record.fields) if f.name == place.field)
+        _, runs = self._opened.amounts(self._records[place.record], field, 0, sys.maxsize)
+        order = [place.order.index(i) for i in range(len(record.keys))]
+        return piece_of_runs(shape, order, runs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,6 +201,10 @@ class SiteCode:
         """An empty site in this process."""
         return ReferenceSite(self.program, self.mode) if self.native is None else NativeSite(self.native)
 
+    def check_of(self, view: str) -> Check:
+        """When a view must be read before a batch counts; on dicts nothing tells, so always."""
+        return "always" if self.native is None else self.native.checks[view]
+
     def piece(self, name: str, entries: Entries) -> Piece:
         """Entries of a map as these sites take them."""
         return entries if self.native is None else encode_entries(self.native.local.shapes[name], entries)
@@ -183,6 +214,8 @@ class SiteCode:
         return dict(piece) if self.native is None else decode(self.native.local.shapes[name], piece)
 
 
-def site_code(program: DistProgram, mode: Mode, native: bool) -> SiteCode:
-    """The code of the driver's site or of the partitions."""
-    return SiteCode(program, mode, native_code(program, mode) if native else None)
+def site_codes(program: DistProgram, native: bool) -> tuple[SiteCode, SiteCode]:
+    """The code of the driver's site and of the partitions."""
+    codes = native_codes(program) if native else (None, None)
+    driver, partition = (SiteCode(program, mode, code) for mode, code in zip(MODES, codes, strict=True))
+    return driver, partition

@@ -114,13 +114,20 @@ class Site(Protocol):
     def rows(self, view: str, copies: Pieces) -> list[tuple[Row, int]]:
         """The rows of a view with their multiplicities; ``copies`` are maps from elsewhere."""
 
+    def suspect(self) -> bool:
+        """May a sum have grown, since this was asked last, beyond what every view can show?"""
+
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """What a partition gives after some steps: what each hands over, and the entries of some maps."""
+    """What a partition gives after some steps: what each hands over, and the entries of some maps.
+
+    ``suspect`` says that some view had better be read before the batch counts.
+    """
 
     sent: tuple[Sent, ...]
     held: dict[str, Piece]
+    suspect: bool
 
 
 def run_steps(
@@ -128,7 +135,7 @@ def run_steps(
 ) -> Given:
     """Run blocks in a partition, one after the other, then read the wanted maps."""
     sent = tuple(_run_step(site, program, step, partitions) for step in steps)
-    return Given(sent, site.contents(wanted) if wanted else {})
+    return Given(sent, site.contents(wanted) if wanted else {}, site.suspect())
 
 
 def _run_step(site: Site, program: DistProgram, step: Step, partitions: int) -> Sent:
@@ -224,6 +231,10 @@ class ReferenceSite:
                 for key, number in piece.items():
                     store.relation(name).add(key, number)
         return list(view_reader(found, store)())
+
+    def suspect(self) -> bool:
+        """Nobody has looked."""
+        return True
 
     def _scope(self, table: str) -> _Scope:
         found = self._scopes.get(table)

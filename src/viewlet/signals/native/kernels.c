@@ -21,15 +21,22 @@ static inline i64 floor_div(i64 a, i64 b) {
 
 static inline i64 ceil_div(i64 a, i64 b) { return -floor_div(-a, b); }
 
+/* Rows ahead whose random accesses are begun early: misses then overlap instead of following each other. */
+enum { AHEAD = 24 };
+
 /* ---- grouping ---------------------------------------------------------------------------------- */
+
+static inline i64 slot_of(i64 key, i64 mask) {
+    return (i64)(((uint64_t)key * 0x9E3779B97F4A7C15ull) >> 20) & mask;
+}
 
 /* Dense numbers for integer keys. `table` holds mask + 1 pairs (key, number + 1), zero meaning empty. Stops
    when the table is half full; returns the rows numbered, and the caller grows the table and goes on. */
 i64 vs_encode(const i64 *key, i64 n, i64 *table, i64 mask, i64 *labels, i64 *count, i64 *out) {
     i64 seen = *count, i;
     for (i = 0; i < n; i++) {
-        uint64_t h = (uint64_t)key[i] * 0x9E3779B97F4A7C15ull;
-        i64 slot = (i64)(h >> 20) & mask;
+        i64 slot = slot_of(key[i], mask);
+        if (i + AHEAD < n) __builtin_prefetch(table + 2 * slot_of(key[i + AHEAD], mask));
         while (table[2 * slot + 1] != 0 && table[2 * slot] != key[i]) slot = (slot + 1) & mask;
         if (table[2 * slot + 1] == 0) {
             if (2 * seen >= mask) break;
@@ -43,34 +50,61 @@ i64 vs_encode(const i64 *key, i64 n, i64 *table, i64 mask, i64 *labels, i64 *cou
     return i;
 }
 
-/* Distinct ids by first appearance and the boundaries of their groups after a stable counting sort. `count`
-   is all zero on entry, and holds each group's begin on exit: the cost follows the batch and not the number
-   of groups ever seen. Returns the number of groups, negated when the rows are grouped already. */
-i64 vs_count(const i64 *id, i64 n, i64 *count, i64 *keys, i64 *ptr) {
+/* The distinct ids and the boundaries of their groups after a stable counting sort. `count`, for ids below
+   `ids`, is all zero on entry, and holds each group's begin on exit. Where most ids occur they come in
+   ascending order, so that the state of groups is walked through and not jumped about in; else by first
+   appearance, so that the cost follows the batch and not the number of groups ever seen. Returns the number
+   of groups, negated when the rows are grouped already. */
+i64 vs_count(const i64 *id, i64 n, i64 ids, i64 *count, i64 *keys, i64 *ptr) {
     i64 groups = 0, changes = n > 0;
     for (i64 i = 0; i < n; i++) {
         changes += i > 0 && id[i] != id[i - 1];
         if (count[id[i]]++ == 0) keys[groups++] = id[i];
     }
+    int grouped = changes == groups;
+    if (!grouped && 4 * groups >= ids)
+        for (i64 k = 0, g = 0; g < groups; k++)
+            if (count[k]) keys[g++] = k;
     ptr[0] = 0;
     for (i64 g = 0; g < groups; g++) {
         ptr[g + 1] = ptr[g] + count[keys[g]];
         count[keys[g]] = ptr[g];
     }
-    return changes == groups ? -groups : groups;
+    return grouped ? -groups : groups;
 }
 
-/* After vs_count: the place of each row, in `pos`, or two columns of eight-byte words put in their places.
-   Leaves `count` as it is; the caller clears the counts of the keys. */
-void vs_place(const i64 *id, i64 n, i64 *count, i64 *pos, const i64 *a, const i64 *b, i64 *to_a, i64 *to_b) {
-    if (pos)
-        for (i64 i = 0; i < n; i++) pos[i] = count[id[i]]++;
-    else
-        for (i64 i = 0; i < n; i++) {
-            i64 p = count[id[i]]++;
-            to_a[p] = a[i];
-            to_b[p] = b[i];
+/* After vs_count: the place of each row. The caller clears the counts of the keys. */
+void vs_place(const i64 *id, i64 n, i64 *count, i64 *pos) {
+    for (i64 i = 0; i < n; i++) pos[i] = count[id[i]]++;
+}
+
+/* After vs_count: two columns of eight-byte words put in their places. */
+void vs_place_pair(const i64 *id, i64 n, i64 *count, const i64 *a, const i64 *b, i64 *to_a, i64 *to_b) {
+    for (i64 i = 0; i < n; i++) {
+        if (i + AHEAD < n) {
+            i64 next = count[id[i + AHEAD]];
+            __builtin_prefetch(to_a + next, 1);
+            __builtin_prefetch(to_b + next, 1);
         }
+        i64 p = count[id[i]]++;
+        to_a[p] = a[i];
+        to_b[p] = b[i];
+    }
+}
+
+struct row { i64 id, a, b; };
+
+/* The same for so many groups that the lines they write to outgrow the cache: rows go to neighbourhoods of
+   2^SHIFT ids first. The keys must ascend; `rows` holds n rows, `cursor` a word per neighbourhood. */
+void vs_place_far(const i64 *id, i64 n, i64 groups, const i64 *keys, const i64 *ptr, i64 *count, const i64 *a,
+                  const i64 *b, struct row *rows, i64 *cursor, i64 shift, i64 *to_a, i64 *to_b) {
+    for (i64 g = groups - 1; g >= 0; g--) cursor[keys[g] >> shift] = ptr[g];
+    for (i64 i = 0; i < n; i++) rows[cursor[id[i] >> shift]++] = (struct row){id[i], a[i], b[i]};
+    for (i64 i = 0; i < n; i++) {
+        i64 p = count[rows[i].id]++;
+        to_a[p] = rows[i].a;
+        to_b[p] = rows[i].b;
+    }
 }
 
 /* dst[pos[i]] = src[i] for rows of w eight-byte words. */
@@ -82,12 +116,21 @@ void vs_scatter(const i64 *src, const i64 *pos, i64 n, i64 w, i64 *dst) {
 }
 
 /* The first row that starts before its predecessor of the same group starts (overlap = 0) or ends
-   (overlap = 1), or -1. `bound` holds that limit per group; nothing is changed. */
+   (overlap = 1), or -1. `bound` holds that limit per group; nothing is changed. *stride is the distance of
+   successive starts if it is the same throughout and positive, 0 if no group has two, else -1. */
 i64 vs_disorder(i64 groups, const i64 *key, const i64 *ptr, const i64 *start, const i64 *end, i64 overlap,
-                const i64 *bound) {
+                const i64 *bound, i64 *stride) {
+    *stride = end ? -1 : 0;
     for (i64 g = 0; g < groups; g++) {
-        i64 low = ptr[g], high = ptr[g + 1], early = low < high && start[low] < bound[key[g]];
+        i64 low = ptr[g], high = ptr[g + 1], early = low < high && start[low] < bound[key[g]], stray = 0;
         if (early) return low;
+        if (*stride == 0 && high - low > 1)
+            *stride = start[low + 1] > start[low] ? start[low + 1] - start[low] : -1;
+        if (*stride > 0) {
+            for (i64 i = low, due = start[low]; i < high; i++, due += *stride) stray |= start[i] ^ due;
+            if (!stray) continue;
+            *stride = -1;
+        }
         if (overlap && end)
             for (i64 i = low + 1; i < high; i++) early |= start[i] < end[i - 1];
         else
@@ -203,15 +246,26 @@ static inline __attribute__((always_inline)) void sample_groups(const struct sam
 }
 
 /* Do the points of every group lie on successive beats, going on where the group stopped (or, with
-   jumps = 1, anywhere later)? Then their values are the samples, and nothing need be copied. */
-i64 vs_on_grid(i64 groups, const i64 *key, const i64 *ptr, const i64 *start, i64 period, i64 offset, i64 jumps,
-               const i64 *refs, const i64 *beat) {
+   jumps = 1, anywhere later)? Then their values are the samples and nothing need be copied: `first` gets the
+   tick of each group's first point, the state goes on behind the last, and the result is 1. Else nothing
+   changes. `even` says that the distance of points is known to be the period. */
+i64 vs_on_grid(i64 groups, const i64 *key, const i64 *ptr, const i64 *start, const double *v, i64 w,
+               i64 period, i64 offset, i64 jumps, i64 even, i64 *refs, i64 *ref_time, double *ref_value,
+               i64 *beat, i64 *first) {
     for (i64 g = 0; g < groups; g++) {
         i64 low = ptr[g], n = ptr[g + 1] - low, time = start[low], stray = 0;
-        if (floor_div(time - offset, period) * period + offset != time) return 0;
-        if (refs[key[g]] && !jumps && beat[key[g]] * period + offset != time) return 0;
-        for (i64 i = 0; i < n; i++) stray |= start[low + i] ^ (time + i * period);
+        first[g] = floor_div(time - offset, period);
+        if (first[g] * period + offset != time) return 0;
+        if (refs[key[g]] && !jumps && beat[key[g]] != first[g]) return 0;
+        for (i64 i = 0; i < n && !even; i++) stray |= start[low + i] ^ (time + i * period);
         if (stray) return 0;
+    }
+    for (i64 g = 0; g < groups; g++) {
+        i64 k = key[g], n = ptr[g + 1] - ptr[g], last = ptr[g + 1] - 1;
+        beat[k] = first[g] + n;
+        refs[k] = min_i64(2, refs[k] + n);
+        ref_time[2 * k] = start[last];
+        memcpy(ref_value + 2 * k * w, v + last * w, (size_t)w * 8);
     }
     return 1;
 }
@@ -315,6 +369,12 @@ i64 vs_combine(i64 op, i64 w, i64 nl, const i64 *lo, const i64 *lkey, const i64 
     return runs;
 }
 
+/* Samples from[r] .. of each run side by side, as ptr says. */
+void vs_trim(i64 runs, const i64 *from, const i64 *ptr, i64 w, const double *val, double *out) {
+    for (i64 r = 0; r < runs; r++)
+        memcpy(out + ptr[r] * w, val + from[r] * w, (size_t)((ptr[r + 1] - ptr[r]) * w) * 8);
+}
+
 /* ---- digital filters ---------------------------------------------------------------------------- */
 
 /* y[m] = sum_j taps[j] * x[m - j * w] over m outputs; x points at the sample of the first output. */
@@ -346,19 +406,23 @@ static void convolve(const double *restrict taps, i64 size, const double *restri
     }
 }
 
+i64 vs_overlap_save(const double *history, i64 keep, const double *x, i64 m, i64 w, i64 n,
+                    const double *response, const double *table, double *out); /* in fft.c */
+
 /* FIR: y[n] = sum_j taps[j] x[n - j], missing samples counting as zero. `history` holds the last size - 1
-   samples of each group, oldest first; `last` its last tick; `filled` how many ticks without a gap precede. */
-int vs_fir(i64 runs, const i64 *key, const i64 *first, const i64 *ptr, const double *val, i64 w,
-           const double *taps, i64 size, i64 *seen, i64 *last, i64 *filled, double *history, double *out,
-           i64 *lead) {
+   samples of each group, oldest first; `last` its last tick; `filled` how many ticks without a gap precede.
+   With n > 0, runs of at least n / 2 samples go through the spectrum, in blocks of n. */
+i64 vs_fir(i64 runs, const i64 *key, const i64 *first, const i64 *ptr, const double *val, i64 w,
+           const double *taps, i64 size, i64 n, const double *response, const double *table, i64 *seen,
+           i64 *last, i64 *filled, double *history, double *out, i64 *lead) {
     i64 keep = (size - 1) * w, block = max_i64(4 * size, 1024), longest = 0;
     for (i64 r = 0; r < runs; r++) longest = max_i64(longest, ptr[r + 1] - ptr[r]);
     block = min_i64(block, max_i64(longest, 1));
     double *x = malloc((size_t)(keep + block * w + 1) * sizeof *x);
-    if (!x) return -1;
-    for (i64 r = 0; r < runs; r++) {
-        i64 k = key[r], n = ptr[r + 1] - ptr[r], gap = seen[k] ? first[r] - last[k] - 1 : size;
-        double *h = history + k * keep;
+    i64 failed = x ? 0 : -1;
+    for (i64 r = 0; r < runs && !failed; r++) {
+        i64 k = key[r], m = ptr[r + 1] - ptr[r], gap = seen[k] ? first[r] - last[k] - 1 : size;
+        double *h = history + k * keep, *y = out + ptr[r] * w;
         const double *v = val + ptr[r] * w;
         if (gap > 0) {
             i64 kept = max_i64(0, size - 1 - gap) * w;
@@ -366,21 +430,28 @@ int vs_fir(i64 runs, const i64 *key, const i64 *first, const i64 *ptr, const dou
             memset(h + kept, 0, (size_t)(keep - kept) * 8);
             filled[k] = 0;
         }
-        lead[r] = min_i64(n, max_i64(0, size - 1 - filled[k]));
-        memcpy(x, h, (size_t)keep * 8);
-        for (i64 i = 0; i < n; i += block) {
-            i64 m = min_i64(block, n - i) * w;
-            memcpy(x + keep, v + i * w, (size_t)m * 8);
-            convolve(taps, size, x + keep, m, w, out + (ptr[r] + i) * w);
-            memmove(x, x + m, (size_t)keep * 8);
+        lead[r] = min_i64(m, max_i64(0, size - 1 - filled[k]));
+        if (n && 2 * m >= n) {
+            failed = vs_overlap_save(h, size - 1, v, m, w, n, response, table, y);
+            i64 fresh = min_i64(m * w, keep);
+            memmove(h, h + fresh, (size_t)(keep - fresh) * 8);
+            memcpy(h + keep - fresh, v + m * w - fresh, (size_t)fresh * 8);
+        } else {
+            memcpy(x, h, (size_t)keep * 8);
+            for (i64 i = 0; i < m; i += block) {
+                i64 part = min_i64(block, m - i) * w;
+                memcpy(x + keep, v + i * w, (size_t)part * 8);
+                convolve(taps, size, x + keep, part, w, y + i * w);
+                memmove(x, x + part, (size_t)keep * 8);
+            }
+            memcpy(h, x, (size_t)keep * 8);
         }
-        memcpy(h, x, (size_t)keep * 8);
-        filled[k] = min_i64(size, filled[k] + n);
-        last[k] = first[r] + n - 1;
+        filled[k] = min_i64(size, filled[k] + m);
+        last[k] = first[r] + m - 1;
         seen[k] = 1;
     }
     free(x);
-    return 0;
+    return failed;
 }
 
 /* z <- M^gap z through the powers M^(2^j), j = 0..62, of the zero-input transition of a linear filter. */
@@ -401,7 +472,7 @@ static void fast_forward(double *z, i64 order, i64 w, i64 gap, const double *pow
 /* A cascade of `sections` rational filters in transposed direct form II, each of `order` delays:
    y[n] = b0 x[n] + z0, z_i <- b_{i+1} x - a_{i+1} y + z_{i+1}. One section of any order is lfilter, several
    of order 2 are sosfilt. State z[group][section][order][w]. */
-int vs_rational(i64 runs, const i64 *key, const i64 *first, const i64 *ptr, const double *val, i64 w,
+i64 vs_rational(i64 runs, const i64 *key, const i64 *first, const i64 *ptr, const double *val, i64 w,
                 i64 sections, i64 order, const double *b, const double *a, const double *powers, i64 *seen,
                 i64 *last, double *z, double *out) {
     i64 total = sections * order;

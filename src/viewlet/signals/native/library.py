@@ -1,57 +1,41 @@
-"""The C kernels as Python functions: names, arguments and results as in :mod:`viewlet.signals.reference`.
-
-Each call hands whole NumPy buffers to C; ctypes releases the interpreter lock while it runs.
-"""
+"""The C kernels as Python functions: names, arguments and results as in :mod:`viewlet.signals.reference`."""
 
 from __future__ import annotations
-
-import ctypes
-from functools import cache
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from viewlet.signals.chunks import Events, Frames, Ints, PerKey, Runs, Values
-from viewlet.signals.native.build import build
+from viewlet.signals.memory import empty
+from viewlet.signals.native.binding import call as _call
+from viewlet.signals.native.binding import contiguous as _c
+from viewlet.signals.native.binding import load, width
+from viewlet.signals.native.fourier import block_length, fft, ifft, irfft, response, rfft, table
 from viewlet.signals.specs import MODES, UNWINDOWS, SampleSpec, WindowSpec
 
-KERNELS = (
-    *("vs_encode", "vs_count", "vs_disorder", "vs_on_grid", "vs_sample", "vs_combine", "vs_window"),
-    "vs_unwindow",
-)
+FAR = 1 << 13  # groups whose output lines fill the second-level cache
+SHIFT = 10  # neighbouring ids that are sorted together then
 
-
-@cache
-def load() -> ctypes.CDLL:
-    """The compiled kernels; builds them on first use."""
-    library = ctypes.CDLL(str(build([Path(__file__).with_name("kernels.c")])))
-    for name in KERNELS:
-        getattr(library, name).restype = ctypes.c_int64
-    return library
-
-
-def _call(name: str, *args: Any) -> int:
-    """Call a kernel with arrays as pointers and numbers as 64-bit integers."""
-    prepared = [
-        ctypes.c_void_p(arg.__array_interface__["data"][0])
-        if isinstance(arg, np.ndarray)
-        else (None if arg is None else ctypes.c_int64(arg))
-        for arg in args
-    ]
-    result: int = getattr(load(), name)(*prepared)
-    if result == -1 and name in ("vs_fir", "vs_rational", "vs_window"):
-        raise MemoryError(f"{name} could not allocate its scratch buffer")
-    return result
-
-
-def width(values: Values) -> int:
-    """Doubles per sample: 1 real, 2 complex, c for c channels."""
-    return int(np.prod(values.shape[1:], dtype=np.int64)) * (2 if values.dtype == np.complex128 else 1)
-
-
-def _c(array: Any) -> Any:
-    return np.ascontiguousarray(array)
+__all__ = [
+    "combine",
+    "disorder",
+    "encode",
+    "expand",
+    "fft",
+    "fir",
+    "group",
+    "group_points",
+    "ifft",
+    "irfft",
+    "load",
+    "on_grid",
+    "rational",
+    "rfft",
+    "sample",
+    "scatter",
+    "trim",
+    "unwindow",
+    "window",
+]
 
 
 def encode(keys: Ints, table: Values, labels: Ints, count: Values, out: Ints) -> int:
@@ -60,11 +44,11 @@ def encode(keys: Ints, table: Values, labels: Ints, count: Values, out: Ints) ->
 
 
 def group(ids: Ints, scratch: Ints) -> tuple[Ints, Ints, Ints | None]:
-    """Distinct ids by first appearance, their boundaries, and each row's place (None: in place already)."""
+    """Distinct ids in any order, their boundaries, and each row's place (None: in place already)."""
     keys, ptr, moved = _counted(ids, scratch)
     pos = np.empty(len(ids), np.int64) if moved else None
     if pos is not None:
-        _call("vs_place", ids, len(ids), scratch, pos, None, None, None, None)
+        _call("vs_place", ids, len(ids), scratch, pos)
     scratch[keys] = 0
     return keys, ptr, pos
 
@@ -74,39 +58,46 @@ def group_points(ids: Ints, scratch: Ints, start: Ints, values: Values) -> tuple
     keys, ptr, moved = _counted(ids, scratch)
     if moved:
         start, values = _c(start), _c(values)
-        to_start, to_values = np.empty_like(start), np.empty_like(values)
-        _call("vs_place", ids, len(ids), scratch, None, start, values, to_start, to_values)
+        to_start, to_values = empty(len(start)), empty(len(values), np.float64)
+        if len(keys) > FAR and bool((keys[1:] > keys[:-1]).all()):
+            rows, cursor = empty((len(ids), 3)), np.empty((int(keys[-1]) >> SHIFT) + 1, np.int64)
+            order = (len(keys), keys, ptr, scratch)
+            _call(
+                "vs_place_far", ids, len(ids), *order, start, values, rows, cursor, SHIFT, to_start, to_values
+            )
+        else:
+            _call("vs_place_pair", ids, len(ids), scratch, start, values, to_start, to_values)
         start, values = to_start, to_values
     scratch[keys] = 0
     return keys, ptr, start, values
 
 
 def _counted(ids: Ints, scratch: Ints) -> tuple[Ints, Ints, bool]:
-    keys, ptr = np.empty(len(ids), np.int64), np.empty(len(ids) + 1, np.int64)
-    groups = _call("vs_count", ids, len(ids), scratch, keys, ptr)
+    room = min(len(ids), len(scratch))
+    keys, ptr = np.empty(room, np.int64), np.empty(room + 1, np.int64)
+    groups = _call("vs_count", ids, len(ids), len(scratch), scratch, keys, ptr)
     return keys[: abs(groups)].copy(), ptr[: abs(groups) + 1].copy(), groups > 0
 
 
 def scatter(source: Values, pos: Ints) -> Values:
     """out[pos[i]] = source[i]."""
     source = _c(source)
-    out = np.empty_like(source)
+    out = empty(source.shape, source.dtype)
     _call("vs_scatter", source, pos, len(pos), source.nbytes // 8 // max(len(source), 1), out)
     return out
 
 
-def disorder(events: Events, bound: Ints, overlap: bool) -> int:
-    """The first row that comes too early for its key, or -1."""
+def disorder(events: Events, bound: Ints, overlap: bool) -> tuple[int, int]:
+    """The first row that comes too early for its key, or -1; and the distance of starts (see Events)."""
     end = None if events.end is None else _c(events.end)
-    return _call(
-        "vs_disorder",
-        *(len(events.keys), _c(events.keys), _c(events.ptr), _c(events.start), end, int(overlap), bound),
-    )
+    stride = np.zeros(1, np.int64)
+    args = (len(events.keys), _c(events.keys), _c(events.ptr), _c(events.start), end, int(overlap), bound)
+    return _call("vs_disorder", *args, stride), int(stride[0])
 
 
 def expand(runs: Runs, labels: Ints, period: int, offset: int) -> tuple[Ints, Ints]:
     """Key label and time of each sample."""
-    keys, times = np.empty(len(runs), np.int64), np.empty(len(runs), np.int64)
+    keys, times = empty(len(runs)), empty(len(runs))
     args = (_c(runs.keys), _c(runs.first), _c(runs.ptr), labels)
     _call("vs_expand", len(runs.keys), *args, period, offset, keys, times)
     return keys, times
@@ -116,7 +107,7 @@ def sample(events: Events, values: Values, spec: SampleSpec, state: PerKey) -> R
     """Values at the beats of a grid, by active events and interpolation."""
     runs, room = spec.bounds(events, state)
     keys, first, ptr = np.empty(runs, np.int64), np.empty(runs, np.int64), np.empty(runs + 1, np.int64)
-    out = np.empty((room, *values.shape[1:]), values.dtype)
+    out = empty((room, *values.shape[1:]), values.dtype)
     constant = np.full(values.shape[1:], spec.constant, values.dtype)
     end = None if events.end is None else _c(events.end)
     count = _call(
@@ -129,11 +120,16 @@ def sample(events: Events, values: Values, spec: SampleSpec, state: PerKey) -> R
     return Runs(keys[:count], first[:count], ptr[: count + 1], out[: ptr[count]])
 
 
-def on_grid(events: Events, spec: SampleSpec, state: PerKey) -> bool:
-    """Are the points of every key successive beats, so that their values are the samples?"""
-    args = (_c(events.keys), _c(events.ptr), _c(events.start), spec.period, spec.offset)
-    jumps = int(spec.mode == "exact")
-    return bool(_call("vs_on_grid", len(events.keys), *args, jumps, state["refs"], state["beat"]))
+def on_grid(events: Events, values: Values, spec: SampleSpec, state: PerKey) -> Runs | None:
+    """Points on successive beats as the samples they are, or None where they lie otherwise."""
+    if events.stride > 0 and events.stride != spec.period:
+        return None
+    first, values = np.empty(len(events.keys), np.int64), _c(values)
+    args = (_c(events.keys), _c(events.ptr), _c(events.start), values, width(values))
+    flags = int(spec.mode == "exact"), int(events.stride >= 0)
+    held = (state[name] for name in ("refs", "times", "values", "beat"))
+    fits = _call("vs_on_grid", len(events.keys), *args, spec.period, spec.offset, *flags, *held, first)
+    return Runs(events.keys, first, events.ptr, values) if fits else None
 
 
 def combine(left: Runs, right: Runs, op: int) -> tuple[Runs, Ints, Ints]:
@@ -143,10 +139,9 @@ def combine(left: Runs, right: Runs, op: int) -> tuple[Runs, Ints, Ints]:
     keys, first, ptr = np.empty(runs, np.int64), np.empty(runs, np.int64), np.empty(runs + 1, np.int64)
     positions = room if op < 0 else 0
     left_at, right_at = np.empty(positions, np.int64), np.empty(positions, np.int64)
-    out = np.empty((0 if op < 0 else room, *left.values.shape[1:]), left.values.dtype)
+    out = empty((0 if op < 0 else room, *left.values.shape[1:]), left.values.dtype)
     sides = [
-        (len(side.keys), np.lexsort((side.first, side.keys)), _c(side.keys), _c(side.first), _c(side.ptr))
-        for side in (left, right)
+        (len(side.keys), _by_key(side), _c(side.keys), _c(side.first), _c(side.ptr)) for side in (left, right)
     ]
     values = [np.zeros(1) if op < 0 else _c(side.values) for side in (left, right)]
     count = _call(
@@ -158,29 +153,40 @@ def combine(left: Runs, right: Runs, op: int) -> tuple[Runs, Ints, Ints]:
     return Runs(keys[:count], first[:count], ptr[: count + 1], out[:n]), left_at[:n], right_at[:n]
 
 
+def _by_key(runs: Runs) -> Ints:
+    """The order of runs by key, then time; runs of one key are in time order already."""
+    ascending = bool((runs.keys[1:] >= runs.keys[:-1]).all())
+    return np.arange(len(runs.keys)) if ascending else np.argsort(runs.keys, kind="stable")
+
+
+def trim(runs: Runs, begin: Ints, length: Ints) -> Runs:
+    """Of each run, ``length`` samples from position ``begin``; empty runs vanish."""
+    keep = np.flatnonzero(length > 0)
+    ptr = np.concatenate(([0], np.cumsum(length[keep])))
+    values = _c(runs.values)
+    out = empty((int(ptr[-1]), *values.shape[1:]), values.dtype)
+    _call("vs_trim", len(keep), runs.ptr[keep] + begin[keep], ptr, width(values), values, out)
+    return Runs(runs.keys[keep], runs.first[keep] + begin[keep], ptr, out)
+
+
 def fir(runs: Runs, taps: Values, state: PerKey) -> tuple[Values, Ints]:
     """Filtered values, and per run how many of the first ones lack a full window behind them."""
-    out, lead = np.empty_like(_c(runs.values)), np.empty(len(runs.keys), np.int64)
+    out, lead = empty(runs.values.shape, runs.values.dtype), np.empty(len(runs.keys), np.int64)
+    taps = np.ascontiguousarray(taps, np.float64)
+    block = block_length(len(taps), int(runs.lengths().max(initial=0)))
+    spectrum = (response(taps.tobytes(), block), table(block)) if block else (None, None)
     _call(
         "vs_fir",
         *(len(runs.keys), _c(runs.keys), _c(runs.first), _c(runs.ptr), _c(runs.values), width(runs.values)),
-        *(
-            np.ascontiguousarray(taps, np.float64),
-            len(taps),
-            state["seen"],
-            state["last"],
-            state["filled"],
-            state["history"],
-            out,
-            lead,
-        ),
+        *(taps, len(taps), block, *spectrum),
+        *(state["seen"], state["last"], state["filled"], state["history"], out, lead),
     )
     return out, lead
 
 
 def rational(runs: Runs, b: Values, a: Values, powers: Values, state: PerKey) -> Values:
     """A cascade of rational filters, rows of ``b`` and ``a``."""
-    values: Values = np.empty_like(_c(runs.values))
+    values = empty(runs.values.shape, runs.values.dtype)
     _call(
         "vs_rational",
         *(len(runs.keys), _c(runs.keys), _c(runs.first), _c(runs.ptr), _c(runs.values), width(runs.values)),
@@ -194,9 +200,9 @@ def window(runs: Runs, spec: WindowSpec, state: PerKey, capacity: int) -> tuple[
     w, bins = width(runs.values), spec.bins
     keys, first, lo, hi, fresh = (np.empty(capacity, np.int64) for _ in range(5))
     if bins:
-        out = np.empty((capacity, bins), np.complex128)
+        out = empty((capacity, bins), np.complex128)
     else:
-        out = np.empty((capacity, spec.back + spec.size, *runs.values.shape[1:]), runs.values.dtype)
+        out = empty((capacity, spec.back + spec.size, *runs.values.shape[1:]), runs.values.dtype)
     done = np.zeros(1, np.int64)
     cosine, sine = spec.twiddles()
     rows = _call(
@@ -223,7 +229,7 @@ def unwindow(frames: Frames, how: str, state: PerKey) -> Runs:
         np.empty(2 * rows + 1, np.int64),
     )
     moved = int(state["pending"][frames.keys].sum()) if rows else 0
-    out = np.empty((rows * size + moved, *frames.values.shape[2:]), frames.values.dtype)
+    out = empty((rows * size + moved, *frames.values.shape[2:]), frames.values.dtype)
     values = _c(frames.values)
     count = _call(
         "vs_unwindow",

@@ -14,11 +14,9 @@ from viewlet.signals.operators.base import Operator, reserved
 from viewlet.signals.operators.frames import Windowing
 from viewlet.signals.specs import filter_state, rational_state
 
-DIRECT_TAPS = 96  # up to here the direct form beats overlap-save on one core (benchmarks/signals.py)
-
 
 class FirFilter(Operator[Runs]):
-    """y[n] = sum_j taps[j] x[n - j]: direct for few taps or short runs, overlap-save otherwise."""
+    """y[n] = sum_j taps[j] x[n - j]: the kernel goes through the spectrum for many taps and long runs."""
 
     carried = ("state",)
 
@@ -27,7 +25,6 @@ class FirFilter(Operator[Runs]):
         self.taps = taps if taps.imag.any() else np.ascontiguousarray(taps.real)
         self.skip = node.missing == "skip"
         self.state: PerKey | None = None
-        self._response: dict[int, Values] = {}
 
     def feed(self, chunk: Runs, side: int) -> Iterable[Chunk]:
         """Filter a chunk; the output has the ticks of the input, or fewer where windows are incomplete."""
@@ -37,110 +34,24 @@ class FirFilter(Operator[Runs]):
         if self.state is None:
             self.state = filter_state(values, len(self.taps))
             self.state.zero = self.zero
-        reserved(self.state, chunk.keys)
         chunk = Runs(chunk.keys, chunk.first, chunk.ptr, values)
-        out, lead = self._filtered(chunk)
+        out, lead = self._filtered(chunk, reserved(self.state, chunk.keys))
         result = Runs(chunk.keys, chunk.first, chunk.ptr, out)
         if self.skip and lead.any():
-            result = result.trim(lead, chunk.lengths() - lead)
+            result = kernels(out).trim(result, lead, chunk.lengths() - lead)
         return (result,) if len(result) else ()
 
-    def _filtered(self, chunk: Runs) -> tuple[Values, Values]:
-        """Short runs together through the kernel, long ones alone through the spectrum, in their order."""
-        size = len(self.taps)
-        fast = size > DIRECT_TAPS and chunk.values.dtype != object
-        long = np.flatnonzero(fast & (chunk.lengths() >= 2 * size))
-        if len(long) == 0:
-            return self._direct(chunk)
-        out, lead = np.empty_like(chunk.values), np.zeros(len(chunk.keys), np.int64)
-        begin = 0
-        for stop in [*long, len(chunk.keys)]:
-            if stop > begin:
-                low, high = chunk.ptr[begin], chunk.ptr[stop]
-                part = Runs(
-                    chunk.keys[begin:stop],
-                    chunk.first[begin:stop],
-                    chunk.ptr[begin : stop + 1] - low,
-                    chunk.values[low:high],
-                )
-                out[low:high], lead[begin:stop] = self._direct(part)
-            if stop < len(chunk.keys):
-                lead[stop] = self._overlap_save(chunk, int(stop), out)
-            begin = stop + 1
-        return out, lead
-
-    def _direct(self, chunk: Runs) -> tuple[Values, Values]:
-        state = self.state
-        if state is None:
-            raise SignalTypeError("a filter was fed before its state was laid out")
+    def _filtered(self, chunk: Runs, state: PerKey) -> tuple[Values, Values]:
+        """Kernels have real taps: complex ones are two filters, by their real and their imaginary parts."""
         run = kernels(chunk.values).fir
         if not np.iscomplexobj(self.taps) or chunk.values.dtype == object:
             out, lead = run(chunk, self.taps, state)
             return out, lead
-        twin = PerKey(**state.fields)  # real kernels: filter by the real and the imaginary taps
+        twin = PerKey(**state.fields)
         twin.load({name: array.copy() for name, array in state.arrays.items()})
         real, lead = run(chunk, np.ascontiguousarray(self.taps.real), twin)
         imaginary, _ = run(chunk, np.ascontiguousarray(self.taps.imag), state)
         return real + 1j * imaginary, lead
-
-    def _overlap_save(self, chunk: Runs, r: int, out: Values) -> int:
-        """One long run, block by block: a block of n samples and its history make one cyclic convolution."""
-        state, size = self.state, len(self.taps)
-        if state is None:
-            raise SignalTypeError("a filter was fed before its state was laid out")
-        key, tick = chunk.keys[r], chunk.first[r]
-        low, high = chunk.ptr[r], chunk.ptr[r + 1]
-        gap = min(int(tick - state["last"][key] - 1), size) if state["seen"][key] else size
-        history = state["history"][key]
-        if gap > 0:
-            zeros = np.zeros_like(history[: min(gap, size - 1)])
-            history = np.concatenate((history[len(zeros) :], zeros))
-            state["filled"][key] = 0
-        n = int(high - low)
-        block = self._block(n)
-        for begin in range(0, n, TILE):
-            stop = min(begin + TILE, n)
-            x = np.concatenate((history, chunk.values[low + begin : low + stop]))
-            self._convolve(x, block, out[low + begin : low + stop])
-            history = x[len(x) - (size - 1) :]
-        lead = min(n, max(0, size - 1 - int(state["filled"][key])))
-        state["history"][key] = history
-        state["filled"][key] = min(size, state["filled"][key] + n)
-        state["last"][key], state["seen"][key] = tick + n - 1, 1
-        return lead
-
-    def _block(self, n: int) -> int:
-        """The transform length: about eight times the taps, never much longer than the run."""
-        size = len(self.taps)
-        return 1 << int(np.ceil(np.log2(min(8 * size, n + size))))
-
-    def _convolve(self, x: Values, block: int, out: Values) -> None:
-        from scipy import fft
-
-        size, step = len(self.taps), block - len(self.taps) + 1
-        real = x.dtype == np.float64
-        if block not in self._response:
-            self._response[block] = fft.rfft(self.taps, block) if real else fft.fft(self.taps, block)
-        response = self._response[block]
-        rows = -(-(len(x) - size + 1) // step)
-        padded = np.concatenate((x, np.zeros((rows * step + size - 1 - len(x), *x.shape[1:]), x.dtype)))
-        for channel in np.ndindex(x.shape[1:]):
-            line = np.ascontiguousarray(padded[(slice(None), *channel)])
-            blocks = np.lib.stride_tricks.as_strided(
-                line, (rows, block), (step * line.itemsize, line.itemsize)
-            )
-            if real:
-                product = fft.rfft(blocks)
-                product *= response
-                result = fft.irfft(product, block, overwrite_x=True)
-            else:
-                product = fft.fft(blocks)
-                product *= response
-                result = fft.ifft(product, overwrite_x=True)
-            out[(slice(None), *channel)] = result[:, size - 1 :].reshape(-1)[: len(out)]
-
-
-TILE = 1 << 16
 
 
 class RationalFilter(Operator[Runs]):

@@ -188,12 +188,11 @@ class Spectrum(Operator[Frames]):
 
     def feed(self, chunk: Frames, side: int) -> Iterable[Chunk]:
         """Transform a block."""
-        from scipy import fft
-
         if self.half and chunk.values.dtype == np.complex128:
             raise SignalTypeError("rfft needs real samples; use fft for complex ones")
-        transform = fft.rfft if self.half else fft.fft
-        return (_replaced(chunk, transform(chunk.values, axis=1), "fft"),)
+        run = kernels(chunk.values)
+        spectra = run.rfft(chunk.values) if self.half else run.fft(chunk.values)
+        return (_replaced(chunk, spectra, "fft"),)
 
 
 class WindowSpectrum(Windowing):

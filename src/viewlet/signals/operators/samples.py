@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from viewlet.signals.chunks import Chunk, Events, Ints, PerKey, Runs, Values, concat_runs, take
+from viewlet.signals.chunks import Chunk, Events, Ints, PerKey, Runs, concat_runs, take
 from viewlet.signals.errors import SignalTypeError
 from viewlet.signals.expressions import Columns
 from viewlet.signals.kernels import kernels
@@ -47,22 +47,13 @@ class Sampler(Operator[Events]):
         if self.state is None:
             self.state = self.spec.state(values)
         reserved(self.state, chunk.keys)
-        plain = chunk.end is None and self.spec.mode != "second"
-        if plain and kernels(values).on_grid(chunk, self.spec, self.state):
-            return (self._as_they_are(chunk, values, self.state),)
+        if chunk.end is None and self.spec.mode != "second":
+            ready = kernels(values).on_grid(chunk, values, self.spec, self.state)
+            if ready is not None:
+                return (ready,)
         run = reference_sample if self.spec.mode == "user" else kernels(values).sample
         runs = run(chunk, values, self.spec, self.state)
         return (runs,) if len(runs) else ()
-
-    def _as_they_are(self, chunk: Events, values: Values, state: PerKey) -> Runs:
-        """Points on successive beats are samples already."""
-        keys, last = chunk.keys, chunk.ptr[1:] - 1
-        first = (chunk.start[chunk.ptr[:-1]] - self.spec.offset) // self.spec.period
-        state["beat"][keys] = first + np.diff(chunk.ptr)
-        state["refs"][keys] = np.minimum(state["refs"][keys] + np.diff(chunk.ptr), 2)
-        state["times"][keys, 0] = chunk.start[last]
-        state["values"][keys, 0] = values[last]
-        return Runs(keys, first, chunk.ptr, values)
 
     def _materialize(self, chunk: Events) -> Iterable[Chunk]:
         """Functional payloads: sample which event is active, then compute its function at the beats."""
@@ -218,7 +209,11 @@ class Combiner(Operator[Runs]):
         for side, chunk in enumerate(self.waiting):
             if chunk is not None:
                 begin = np.clip(tick - chunk.first, 0, chunk.lengths())
-                kept = chunk.trim(begin, chunk.lengths() - begin) if begin.any() else chunk
+                kept = (
+                    kernels(chunk.values).trim(chunk, begin, chunk.lengths() - begin)
+                    if begin.any()
+                    else chunk
+                )
                 self.waiting[side] = kept if len(kept) else None
         return ()
 
@@ -244,5 +239,5 @@ class Combiner(Operator[Runs]):
         begin = np.clip(np.where(reached == NEVER, 0, reached + 1 - chunk.first), 0, chunk.lengths())
         if not begin.any():
             return chunk
-        kept = chunk.trim(begin, chunk.lengths() - begin)
+        kept = kernels(chunk.values).trim(chunk, begin, chunk.lengths() - begin)
         return kept if len(kept) else None

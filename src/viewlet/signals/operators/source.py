@@ -137,7 +137,7 @@ class Ingress(Operator[Events]):
             row = int(np.argmin(events.start))
             limit = describe_time(self.advanced, self.clock)
             raise OrderError(f"{self._where(events, row)}, but time was advanced to {limit}")
-        row = kernels().disorder(events, bound, self.overlap)
+        row, events.stride = kernels().disorder(events, bound, self.overlap)
         if row < 0:
             return
         group = int(np.searchsorted(events.ptr, row, side="right")) - 1

@@ -9,12 +9,13 @@
  *   Program.columns(view)                                 the rows as columns, for Arrow (shown.h)
  *   Program.follow(views), Program.changes(view)          what changes in views from now on (changes.h)
  *   Program.value(view)                                   of a view with one row and one column
+ *   Program.begin(), Program.restore(), Program.end()     several batches as one step, where sums round (undo.h)
  *   Program.suspect(), Program.check(view)                may a view have become unreadable, and has it?
  *   Program.counts(record, schema, array)                 how often the rows of a batch are in a record
  *   Program.add(record, entries), Program.sizes(), Program.bytes()
  *   save(..), finished(pid), Program.twin(), .thaw(fd), .amounts(..)   a state as it was, meanwhile (image.h)
  *
- * A batch that fails is undone by its opposite, so that it leaves no trace; VL_E_LOST means that this was not
+ * A batch that fails is undone by its opposite, or from notes (undo.h), so that it leaves no trace; VL_E_LOST means that this was not
  * possible. The interpreter lock is released while a batch runs.
  */
 #define PY_SSIZE_T_CLEAN
@@ -180,6 +181,8 @@ static bool call_host(vl_instance *x, uint32_t function, const vl_cell *argument
 
 /* ---- applying rows ---- */
 
+enum { VL_KEPT_NOTES = 1 << 20 }; /* bytes of notes that stay allocated from step to step */
+
 typedef struct {
     vl_column *columns;
     int64_t *weights; /* NULL: all 1 */
@@ -207,11 +210,23 @@ static void run_batch(const vl_table *t, vl_instance *x, const Rows *rows, const
     t->clear(x);
 }
 
+/* Writes back what was noted from some note on: answers VL_E_LOST if that was not possible. */
+static vl_errors go_back(Program *self, uint64_t from) {
+    vl_instance *x = &self->instance;
+    x->arena.errors = 0;
+    x->later.used = 0;
+    vl_undo_back(x, self->program->record, from);
+    vl_errors lost = x->arena.errors & VL_E_LOST;
+    x->arena.errors = 0;
+    return lost;
+}
+
 /* Applies rows, or nothing: answers the error bits, and in `at` the row that brought them (-1: the batch). */
 static vl_errors apply_rows(Program *self, const vl_table *t, const Rows *rows, int64_t *at) {
     vl_instance *x = &self->instance;
     bool ran;
     int64_t done = -1;
+    uint64_t begun = vl_undo_begin(&x->undo);
     x->arena.errors = 0;
     if (rows->batch)
         run_batch(t, x, rows, rows->weights, &ran);
@@ -220,9 +235,10 @@ static vl_errors apply_rows(Program *self, const vl_table *t, const Rows *rows, 
     vl_errors errors = x->arena.errors;
     *at = done;
     if (VL_LIKELY(!errors)) {
-        sweep_strings(self);
+        if (!x->undo.held) sweep_strings(self);
         return 0;
     }
+    if (self->program->rounds) return errors | go_back(self, begun);
     int64_t *opposite = malloc((size_t)(rows->rows ? rows->rows : 1) * sizeof *opposite);
     if (!opposite) return errors | VL_E_LOST;
     for (int64_t i = 0; i < rows->rows; i++) opposite[i] = rows->weights ? -rows->weights[i] : -1;
@@ -716,6 +732,40 @@ static PyObject *Program_bytes(Program *self, PyObject *unused) {
     return PyLong_FromUnsignedLongLong(vl_head(&self->instance.arena)->live);
 }
 
+static void forget_notes(Program *self) {
+    vl_undo *u = &self->instance.undo;
+    free(u->bytes);
+    memset(u, 0, sizeof *u);
+}
+
+/* begin() -> bool: batches from here to end() are one step, from which restore() leads back; False where the
+ * opposite batches do that. */
+static PyObject *Program_begin(Program *self, PyObject *unused) {
+    (void)unused;
+    if (!check_open(self)) return NULL;
+    if (!self->program->rounds) Py_RETURN_FALSE;
+    vl_undo_forget(&self->instance.undo);
+    self->instance.undo.held = true;
+    Py_RETURN_TRUE;
+}
+
+static PyObject *Program_end(Program *self, PyObject *unused) {
+    (void)unused;
+    if (!check_open(self)) return NULL;
+    if (self->instance.undo.room > VL_KEPT_NOTES) forget_notes(self);
+    vl_undo_forget(&self->instance.undo);
+    self->instance.undo.held = false;
+    sweep_strings(self);
+    Py_RETURN_NONE;
+}
+
+/* restore() -> error bits: back to begin() */
+static PyObject *Program_restore(Program *self, PyObject *unused) {
+    (void)unused;
+    if (!check_open(self)) return NULL;
+    return PyLong_FromUnsignedLong(go_back(self, 0));
+}
+
 static void forget_feeds(Program *self) {
     vl_instance *x = &self->instance;
     for (uint32_t i = 0; x->feeds && i < self->program->views; i++) vl_feed_free(&x->feeds[i]);
@@ -731,6 +781,7 @@ static PyObject *Program_close(Program *self, PyObject *unused) {
     free(self->instance.later.bytes);
     self->instance.later.bytes = NULL;
     forget_feeds(self);
+    forget_notes(self);
     self->open = false;
     Py_RETURN_NONE;
 }
@@ -739,6 +790,7 @@ static void Program_dealloc(Program *self) {
     if (self->open) vl_arena_close(&self->instance.arena);
     free(self->instance.later.bytes);
     forget_feeds(self);
+    forget_notes(self);
     if (self->library) dlclose(self->library);
     free(self->path);
     Py_XDECREF(self->functions);
@@ -852,7 +904,13 @@ static PyMethodDef Program_methods[] = {
     {"rows", (PyCFunction)Program_rows, METH_VARARGS, "rows(view) -> ([(row, weight)], errors)"},
     {"follow", (PyCFunction)Program_follow, METH_O, "follow([view]): note what changes in these views from now on"},
     {"changes", (PyCFunction)Program_changes, METH_O, "changes(view) -> ([(row, weight)], errors) since it is followed"},
+    {"changes_columns", (PyCFunction)Program_changes_columns, METH_O, "changes_columns(view) -> ([bytes], errors)"},
+    {"touched", (PyCFunction)Program_touched, METH_O, "touched(view): under how many keys it may have changed"},
+    {"count", (PyCFunction)Program_count, METH_O, "count(view) -> (rows, errors)"},
     {"check", (PyCFunction)Program_check, METH_O, "check(view) -> errors of reading it"},
+    {"begin", (PyCFunction)Program_begin, METH_NOARGS, "batches from here to end() are one step; can restore() lead back?"},
+    {"end", (PyCFunction)Program_end, METH_NOARGS, "forget how entries were before the step"},
+    {"restore", (PyCFunction)Program_restore, METH_NOARGS, "lead back to begin(); answers error bits"},
     {"suspect", (PyCFunction)Program_suspect, METH_NOARGS, "has a sum grown large since this was asked last?"},
     {"value", (PyCFunction)Program_value, METH_O, "value(view) of one row and one column; else LookupError"},
     {"entries", (PyCFunction)Program_entries, METH_VARARGS, "entries(record) -> [keys and fields]"},

@@ -30,29 +30,87 @@ static PyObject *Program_follow(Program *self, PyObject *numbers) {
     Py_RETURN_NONE;
 }
 
-/* changes(view) -> ([(row, weight)], errors): rows that go have negative weights; some may cancel out. */
-static PyObject *Program_changes(Program *self, PyObject *number) {
+/* The feed of a followed view with the rows under all touched keys; `before` rows were there without them. */
+static vl_feed *finished_feed(Program *self, PyObject *number, const vl_view **view, uint64_t *before, vl_errors *errors) {
     Py_ssize_t i = PyLong_AsSsize_t(number);
     if (!check_open(self) || (i == -1 && PyErr_Occurred())) return NULL;
     vl_instance *x = &self->instance;
-    if (i < 0 || i >= 64 || !(x->feeding >> i & 1)) return PyErr_Format(PyExc_IndexError, "view number %zd is not followed", i);
-    const vl_view *view = &self->program->view[i];
-    vl_feed *f = &x->feeds[i];
-    const uint64_t before = f->rows;
-    x->arena.errors = 0;
-    f->sign = 1;
-    view->after(x);
-    vl_errors errors = x->arena.errors;
-    x->arena.errors = 0;
-    Sink sink = {x, view->kinds, view->columns, 0, true, f->failed ? NULL : PyList_New(0), false};
-    if (!sink.list) return f->failed ? PyErr_NoMemory() : NULL;
-    for (uint64_t row = 0; row < f->rows; row++) collect_row(&sink, f->cells + row * f->columns, f->weights[row]);
-    f->rows = before;
-    if (sink.failed) {
-        Py_DECREF(sink.list);
+    if (i < 0 || i >= 64 || !(x->feeding >> i & 1)) {
+        PyErr_Format(PyExc_IndexError, "view number %zd is not followed", i);
         return NULL;
     }
-    return Py_BuildValue("(NI)", sink.list, errors);
+    vl_feed *f = &x->feeds[i];
+    *view = &self->program->view[i];
+    *before = f->rows;
+    x->arena.errors = 0;
+    f->sign = 1;
+    (*view)->after(x);
+    *errors = x->arena.errors;
+    x->arena.errors = 0;
+    if (!f->failed) return f;
+    PyErr_NoMemory();
+    return NULL;
+}
+
+/* changes(view) -> ([(row, weight)], errors): rows that go have negative weights; some may cancel out. */
+static PyObject *Program_changes(Program *self, PyObject *number) {
+    const vl_view *view;
+    uint64_t before;
+    vl_errors errors;
+    vl_feed *f = finished_feed(self, number, &view, &before, &errors);
+    if (!f) return NULL;
+    Sink sink = {&self->instance, view->kinds, view->columns, 0, true, PyList_New(0), false};
+    if (!sink.list) return NULL;
+    for (uint64_t row = 0; row < f->rows; row++) collect_row(&sink, f->cells + row * f->columns, f->weights[row]);
+    f->rows = before;
+    if (!sink.failed) return Py_BuildValue("(NI)", sink.list, errors);
+    Py_DECREF(sink.list);
+    return NULL;
+}
+
+/* changes_columns(view): the same as columns; see Program.columns. */
+static PyObject *Program_changes_columns(Program *self, PyObject *number) {
+    const vl_view *view;
+    uint64_t before;
+    vl_errors errors;
+    vl_feed *f = finished_feed(self, number, &view, &before, &errors);
+    if (!f) return NULL;
+    Py_ssize_t count = 3 * (Py_ssize_t)view->columns + 1;
+    Shown shown = {&self->instance, view, calloc((size_t)count, sizeof(Run)), false};
+    if (!shown.runs) return PyErr_NoMemory();
+    for (uint64_t row = 0; row < f->rows; row++) collect_columns(&shown, f->cells + row * f->columns, f->weights[row]);
+    f->rows = before;
+    PyObject *list = shown.failed ? NULL : runs_to_list(shown.runs, count);
+    free_runs(shown.runs, count);
+    if (!list) return PyErr_NoMemory();
+    return Py_BuildValue("(NI)", list, errors);
+}
+
+/* touched(view): under how many keys a followed view may have changed. */
+static PyObject *Program_touched(Program *self, PyObject *number) {
+    Py_ssize_t i = PyLong_AsSsize_t(number);
+    if (!check_open(self) || (i == -1 && PyErr_Occurred())) return NULL;
+    bool followed = i >= 0 && i < 64 && self->instance.feeding >> i & 1;
+    return PyLong_FromUnsignedLongLong(followed ? self->instance.feeds[i].count : 0);
+}
+
+static void collect_count(void *sink, const vl_cell *row, int64_t weight) {
+    (void)row;
+    *(int64_t *)sink += weight;
+}
+
+/* count(view) -> (the number of its rows, errors) */
+static PyObject *Program_count(Program *self, PyObject *number) {
+    Py_ssize_t i = PyLong_AsSsize_t(number);
+    if (!check_open(self) || (i == -1 && PyErr_Occurred())) return NULL;
+    if (i < 0 || (uint64_t)i >= self->program->views) return PyErr_Format(PyExc_IndexError, "there is no view number %zd", i);
+    vl_instance *x = &self->instance;
+    int64_t rows = 0;
+    x->arena.errors = 0;
+    self->program->view[i].rows(x, &rows, collect_count);
+    vl_errors errors = x->arena.errors;
+    x->arena.errors = 0;
+    return Py_BuildValue("(LI)", (long long)rows, errors);
 }
 
 #endif

@@ -70,14 +70,19 @@ static PyObject *gate_row(Gate *g, PyObject *const *args) {
     Rows rows = {lane->columns, &lane->weight, 1, false};
     vl_instance *x = &g->program->instance;
     int64_t at = 0;
+    vl_undo_forget(&x->undo);
+    x->undo.held = true;
     vl_errors errors = apply_rows(g->program, lane->table, &rows, &at);
+    x->undo.held = false;
     if (VL_UNLIKELY(errors)) return gate_failed(g, errors);
+    if (VL_UNLIKELY(x->suspect) && g->program->program->rounds) return gate_failed(g, go_back(g->program, 0));
     if (VL_UNLIKELY(x->suspect)) {
         lane->weight = -lane->weight;
         errors = apply_rows(g->program, lane->table, &rows, &at);
         lane->weight = -lane->weight;
         return gate_failed(g, errors);
     }
+    sweep_strings(g->program);
     int64_t *clock = g->clock.buf;
     g->count++;
     return PyLong_FromLongLong(++clock[VL_CLOCK_VERSION]);

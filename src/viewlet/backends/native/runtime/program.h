@@ -8,8 +8,8 @@
  *   instance  a program with its state: an arena, and what belongs to this process only
  *
  * Errors are bits of instance->arena.errors (status.h). After an error the host undoes the events since the
- * last boundary by the opposite events, in opposite order: every function is total and sums form a ring, so
- * that restores the state exactly.
+ * last boundary by the opposite events, in opposite order: every function is total and exact sums form a ring, so
+ * that restores the state exactly. Where sums round, entries are written back instead (undo.h).
  */
 #ifndef VL_PROGRAM_H
 #define VL_PROGRAM_H
@@ -19,6 +19,8 @@
 #include "interned.h"
 
 #include <stdlib.h>
+
+#include "undo.h"
 
 enum { VL_PROGRAM_ABI = 3, VL_SHORT_TEXTS = 256, VL_ROWS = 128 };
 enum { VL_E_ROWS = 1 << 5, VL_E_DOUBLE = 1 << 6, VL_E_CALL = 1 << 7 }; /* several rows; not finite; host's error */
@@ -102,6 +104,7 @@ typedef struct {
     const vl_view *view;
     uint64_t state_bytes;
     bool (*init)(vl_instance *);
+    bool rounds; /* it keeps sums of DOUBLE, and notes entries before they change */
 } vl_program_description;
 
 struct vl_instance {
@@ -124,7 +127,19 @@ struct vl_instance {
         uint32_t length, id;
     } short_texts[VL_SHORT_TEXTS]; /* ids of strings of up to 8 bytes; forgotten when strings are swept */
     uint32_t letters[256]; /* likewise of strings of one byte, by the byte */
+    vl_undo undo;
 };
+
+/* A sum of DOUBLE that leaves their range is an error as one that leaves 128 bits is: nothing leads back to it. */
+VL_INLINE void vl_sum_into(vl_pair *sum, vl_pair x, vl_errors *e) {
+    vl_pair_into(sum, x);
+    if (VL_UNLIKELY(!vl_f64_finite(sum->high))) *e |= VL_E_DOUBLE;
+}
+VL_INLINE double vl_sum_value(vl_pair sum, vl_errors *e) {
+    double value = vl_pair_value(sum);
+    if (VL_UNLIKELY(!vl_f64_finite(value))) *e |= VL_E_DOUBLE;
+    return value;
+}
 
 /* What a memo holds for NULL. */
 #define VL_NULL_ANSWER (VL_UNKNOWN - 1)

@@ -44,7 +44,7 @@ VL_FUNCTION void vl_stored_add(uint8_t *at, uint8_t form, const vl_cell *cell, v
     case VL_AS_PAIR: {
         vl_pair sum;
         memcpy(&sum, at, sizeof sum);
-        vl_pair_into(&sum, cell->as.sum);
+        vl_sum_into(&sum, cell->as.sum, e);
         memcpy(at, &sum, sizeof sum);
         break;
     }
@@ -88,6 +88,28 @@ VL_FUNCTION void vl_record_entries(const vl_instance *x, const vl_record *r, vl_
             for (uint32_t i = 0; i < r->keys; i++) row[i].null = *(const uint32_t *)(const void *)(entry + r->nulls) >> i & 1;
         emit(sink, row, 1);
     }
+}
+
+/* Writes entries back as they were before notes from `from` on were taken (undo.h). */
+VL_FUNCTION void vl_undo_back(vl_instance *x, const vl_record *records, uint64_t from) {
+    vl_undo *u = &x->undo;
+    while (u->used > from) {
+        const vl_note *note = (const void *)(u->bytes + u->last);
+        const vl_record *r = &records[note->record];
+        if (r->layout == VL_PLAIN) {
+            memcpy(vl_record_state(x, r), note->entry, note->size);
+        } else {
+            uint8_t *entry = r->touch(x, note->entry);
+            for (uint32_t i = r->keys; i < r->keys + r->fields; i++) {
+                bool narrow = r->forms[i] == VL_AS_I64 || r->forms[i] == VL_AS_I64_WIDE;
+                memcpy(entry + r->offsets[i], note->entry + r->offsets[i], narrow ? 8 : 16);
+            }
+            r->leave(x, entry);
+        }
+        u->used = u->last;
+        u->last = note->before;
+    }
+    if (u->failed) x->arena.errors |= VL_E_LOST;
 }
 
 /* Adds amounts to the fields of one entry; `space` has room for an entry, aligned to 16. */

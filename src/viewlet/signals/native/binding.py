@@ -1,0 +1,56 @@
+"""How Python reaches the C kernels: whole NumPy buffers as pointers, numbers as 64-bit integers.
+
+ctypes releases the interpreter lock while a kernel runs.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from viewlet.signals.chunks import Values
+from viewlet.signals.native.build import build
+
+SOURCES = ("kernels.c", "fft.c")
+ALLOCATING = ("vs_fir", "vs_rational", "vs_window", "vs_rfft", "vs_irfft", "vs_fft")  # -1: no memory
+
+
+@cache
+def load() -> ctypes.CDLL:
+    """The compiled kernels; builds them on first use."""
+    return ctypes.CDLL(str(build([Path(__file__).with_name(name) for name in SOURCES])))
+
+
+@cache
+def _kernel(name: str) -> Any:
+    kernel = getattr(load(), name)
+    kernel.restype = ctypes.c_int64
+    return kernel
+
+
+def call(name: str, *args: Any) -> int:
+    """Call a kernel; arrays must be contiguous."""
+    prepared = [
+        ctypes.c_void_p(arg.__array_interface__["data"][0])
+        if isinstance(arg, np.ndarray)
+        else (None if arg is None else ctypes.c_int64(arg))
+        for arg in args
+    ]
+    result: int = _kernel(name)(*prepared)
+    if result == -1 and name in ALLOCATING:
+        raise MemoryError(f"{name} could not allocate its scratch buffer")
+    return result
+
+
+def contiguous(array: Any) -> Any:
+    """The array, copied where its items do not lie side by side."""
+    return np.ascontiguousarray(array)
+
+
+def width(values: Values) -> int:
+    """Doubles per sample: 1 real, 2 complex, c for c channels."""
+    return int(np.prod(values.shape[1:], dtype=np.int64)) * (2 if values.dtype == np.complex128 else 1)

@@ -1,0 +1,258 @@
+/* Fourier transforms of many windows at once, for lengths n = 2^k >= 32.
+
+   Stockham's self-sorting passes of radix 4 (a last one of radix 2 where k is odd), real and imaginary parts
+   in arrays of their own so that every step is a vector of eight. Two real windows a and b travel as one
+   complex signal z = a + i b; their spectra come apart again by symmetry:
+
+       A[k] = (Z[k] + conj Z[n-k]) / 2        B[k] = (Z[k] - conj Z[n-k]) / 2i
+
+   and a filter with real taps never needs to take them apart. The inverse transform is the transform with
+   real and imaginary parts exchanged, on both sides. Tables hold, for p < n / 4, the cosines and sines of
+   2 pi p / n, of twice and of three times that: six rows. Rows and parts lie SKEW doubles further apart than
+   they are long, since addresses a power of two apart would compete for the same lines of the cache. Twins of
+   these functions are in ../reference.py. */
+
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef int64_t i64;
+typedef double v8 __attribute__((vector_size(64)));
+typedef double v4 __attribute__((vector_size(32)));
+
+#define LOAD(type, p) ({ type loaded; memcpy(&loaded, (p), sizeof loaded); loaded; })
+#define STORE(p, v) do { __typeof__(v) stored = (v); memcpy((p), &stored, sizeof stored); } while (0)
+
+enum { SKEW = 40 };
+
+static inline i64 room(i64 n) { return 4 * (n + SKEW); } /* doubles that a transform works in */
+
+struct parts { double *re, *im; };
+struct source { const double *re, *im; };
+
+/* y0 .. y3 from a, b, c, d: the transform of four, the outputs turned by the twiddles c_j - i s_j. */
+#define BUTTERFLY(type, C1, S1, C2, S2, C3, S3)                                                             \
+    type pr = ar + cr, pi = ai + ci, mr = ar - cr, mi = ai - ci;                                            \
+    type qr = br + dr, qi = bi + di, nr = br - dr, ni = bi - di;                                            \
+    type y0r = pr + qr, y0i = pi + qi, t2r = pr - qr, t2i = pi - qi;                                        \
+    type t1r = mr + ni, t1i = mi - nr, t3r = mr - ni, t3i = mi + nr;                                        \
+    type y1r = t1r * (C1) + t1i * (S1), y1i = t1i * (C1) - t1r * (S1);                                      \
+    type y2r = t2r * (C2) + t2i * (S2), y2i = t2i * (C2) - t2r * (S2);                                      \
+    type y3r = t3r * (C3) + t3i * (S3), y3i = t3i * (C3) - t3r * (S3)
+
+/* Eight values of each of y0 .. y3, stored as y0[0] y1[0] y2[0] y3[0] y0[1] ... */
+static inline void store_interleaved(double *to, v8 y0, v8 y1, v8 y2, v8 y3) {
+    v8 a = __builtin_shufflevector(y0, y1, 0, 8, 1, 9, 2, 10, 3, 11);
+    v8 b = __builtin_shufflevector(y0, y1, 4, 12, 5, 13, 6, 14, 7, 15);
+    v8 c = __builtin_shufflevector(y2, y3, 0, 8, 1, 9, 2, 10, 3, 11);
+    v8 d = __builtin_shufflevector(y2, y3, 4, 12, 5, 13, 6, 14, 7, 15);
+    STORE(to, __builtin_shufflevector(a, c, 0, 1, 8, 9, 2, 3, 10, 11));
+    STORE(to + 8, __builtin_shufflevector(a, c, 4, 5, 12, 13, 6, 7, 14, 15));
+    STORE(to + 16, __builtin_shufflevector(b, d, 0, 1, 8, 9, 2, 3, 10, 11));
+    STORE(to + 24, __builtin_shufflevector(b, d, 4, 5, 12, 13, 6, 7, 14, 15));
+}
+
+/* The first pass: neighbours lie side by side in the input and four apart in the output. */
+static void first_pass(i64 n, const double *table, struct source x, struct parts y) {
+    i64 m = n / 4, k = m + SKEW;
+    for (i64 p = 0; p < m; p += 8) {
+        const double *re = x.re + p, *im = x.im + p, *w = table + p;
+        v8 ar = LOAD(v8, re), br = LOAD(v8, re + m), cr = LOAD(v8, re + 2 * m), dr = LOAD(v8, re + 3 * m);
+        v8 ai = LOAD(v8, im), bi = LOAD(v8, im + m), ci = LOAD(v8, im + 2 * m), di = LOAD(v8, im + 3 * m);
+        BUTTERFLY(v8, LOAD(v8, w), LOAD(v8, w + k), LOAD(v8, w + 2 * k), LOAD(v8, w + 3 * k),
+                  LOAD(v8, w + 4 * k), LOAD(v8, w + 5 * k));
+        store_interleaved(y.re + 4 * p, y0r, y1r, y2r, y3r);
+        store_interleaved(y.im + 4 * p, y0i, y1i, y2i, y3i);
+    }
+}
+
+/* A later pass: y[q + s (4 p + j)] from x[q + s (p + j m)], the q being vectors. */
+#define PASS(name, type, lanes)                                                                             \
+    static void name(i64 n, i64 s, const double *table, struct parts x, struct parts y) {                   \
+        i64 m = n / (4 * s), k = n / 4 + SKEW;                                                              \
+        for (i64 p = 0; p < m; p++) {                                                                       \
+            const double *w = table + p * s;                                                                \
+            double c1 = w[0], s1 = w[k], c2 = w[2 * k], s2 = w[3 * k], c3 = w[4 * k], s3 = w[5 * k];        \
+            for (i64 q = 0; q < s; q += lanes) {                                                            \
+                const double *re = x.re + q + s * p, *im = x.im + q + s * p;                                \
+                double *to_re = y.re + q + 4 * s * p, *to_im = y.im + q + 4 * s * p;                        \
+                type ar = LOAD(type, re), br = LOAD(type, re + s * m), cr = LOAD(type, re + 2 * s * m);     \
+                type ai = LOAD(type, im), bi = LOAD(type, im + s * m), ci = LOAD(type, im + 2 * s * m);     \
+                type dr = LOAD(type, re + 3 * s * m), di = LOAD(type, im + 3 * s * m);                      \
+                BUTTERFLY(type, c1, s1, c2, s2, c3, s3);                                                    \
+                STORE(to_re, y0r); STORE(to_re + s, y1r);                                                   \
+                STORE(to_re + 2 * s, y2r); STORE(to_re + 3 * s, y3r);                                       \
+                STORE(to_im, y0i); STORE(to_im + s, y1i);                                                   \
+                STORE(to_im + 2 * s, y2i); STORE(to_im + 3 * s, y3i);                                       \
+            }                                                                                               \
+        }                                                                                                   \
+    }
+
+PASS(pass_of_four, v4, 4)
+PASS(pass, v8, 8)
+
+/* The last pass where log2 n is odd: sums and differences of the halves. */
+static void halves(i64 n, struct parts x, struct parts y) {
+    for (i64 q = 0, h = n / 2; q < h; q += 8) {
+        v8 ar = LOAD(v8, x.re + q), br = LOAD(v8, x.re + q + h);
+        v8 ai = LOAD(v8, x.im + q), bi = LOAD(v8, x.im + q + h);
+        STORE(y.re + q, ar + br); STORE(y.re + q + h, ar - br);
+        STORE(y.im + q, ai + bi); STORE(y.im + q + h, ai - bi);
+    }
+}
+
+static inline struct parts lower(i64 n, double *work) { return (struct parts){work, work + n + SKEW}; }
+
+static inline struct parts upper(i64 n, double *work) { return lower(n, work + 2 * (n + SKEW)); }
+
+/* The transform of x, in one of the two halves of `work`; x may be the upper half. */
+static struct parts transform(i64 n, const double *table, struct source x, double *work) {
+    struct parts from = lower(n, work), to = upper(n, work), swap;
+    first_pass(n, table, x, from);
+    i64 s = 4;
+    for (; 4 * s <= n; s *= 4) {
+        if (s == 4) pass_of_four(n, s, table, from, to);
+        else pass(n, s, table, from, to);
+        swap = from; from = to; to = swap;
+    }
+    if (s < n) {
+        halves(n, from, to);
+        from = to;
+    }
+    return from;
+}
+
+static inline v8 reversed(const double *last) {
+    v8 v = LOAD(v8, last - 7);
+    return __builtin_shufflevector(v, v, 7, 6, 5, 4, 3, 2, 1, 0);
+}
+
+static inline void store_complex(double *to, v8 re, v8 im) {
+    STORE(to, __builtin_shufflevector(re, im, 0, 8, 1, 9, 2, 10, 3, 11));
+    STORE(to + 8, __builtin_shufflevector(re, im, 4, 12, 5, 13, 6, 14, 7, 15));
+}
+
+/* The spectra of two real signals from that of a + i b, frequencies 0 .. n / 2. */
+static void take_apart(i64 n, struct parts z, double *a, double *b) {
+    a[0] = z.re[0]; a[1] = 0; b[0] = z.im[0]; b[1] = 0;
+    for (i64 k = 1; k <= n / 2; k += 8) {
+        v8 zr = LOAD(v8, z.re + k), yr = reversed(z.re + n - k);
+        v8 zi = LOAD(v8, z.im + k), yi = reversed(z.im + n - k);
+        store_complex(a + 2 * k, 0.5 * (zr + yr), 0.5 * (zi - yi));
+        store_complex(b + 2 * k, 0.5 * (zi + yi), 0.5 * (yr - zr));
+    }
+}
+
+/* X[n - k] = conj X[k]: the other half of the spectrum of a real signal. */
+static void mirror(i64 n, double *x) {
+    for (i64 k = 1; k < n / 2; k++) {
+        x[2 * (n - k)] = x[2 * k];
+        x[2 * (n - k) + 1] = -x[2 * k + 1];
+    }
+}
+
+/* Spectra of `rows` real windows that begin `pitch` doubles apart: n / 2 + 1 bins each, or all n of them. */
+i64 vs_rfft(i64 rows, i64 pitch, const double *x, i64 n, i64 all, const double *table, double *out) {
+    i64 width = 2 * (all ? n : n / 2 + 1);
+    double *work = malloc((size_t)(room(n) + n + width) * sizeof *work);
+    if (!work) return -1;
+    double *zero = work + room(n), *spare = zero + n;
+    memset(zero, 0, (size_t)n * 8);
+    for (i64 r = 0; r < rows; r += 2) {
+        int pair = r + 1 < rows;
+        struct source z = {x + r * pitch, pair ? x + (r + 1) * pitch : zero};
+        double *a = out + r * width, *b = pair ? a + width : spare;
+        take_apart(n, transform(n, table, z, work), a, b);
+        if (all) mirror(n, a);
+        if (all && pair) mirror(n, b);
+    }
+    free(work);
+    return 0;
+}
+
+/* Real windows from half spectra; the imaginary parts of the first and the last bin count as zero. */
+i64 vs_irfft(i64 rows, const double *x, i64 n, const double *table, double *out) {
+    i64 width = n + 2;
+    double *work = calloc((size_t)(room(n) + width), sizeof *work), scale = 1.0 / (double)n;
+    if (!work) return -1;
+    const double *zero = work + room(n);
+    struct parts z = upper(n, work);
+    for (i64 r = 0; r < rows; r += 2) {
+        const double *a = x + r * width, *b = r + 1 < rows ? a + width : zero;
+        for (i64 k = 1; k < n / 2; k++) {
+            z.re[k] = a[2 * k] - b[2 * k + 1];
+            z.im[k] = a[2 * k + 1] + b[2 * k];
+            z.re[n - k] = a[2 * k] + b[2 * k + 1];
+            z.im[n - k] = b[2 * k] - a[2 * k + 1];
+        }
+        z.re[0] = a[0]; z.im[0] = b[0]; z.re[n / 2] = a[n]; z.im[n / 2] = b[n];
+        struct parts y = transform(n, table, (struct source){z.im, z.re}, work);
+        double *to = out + r * n;
+        for (i64 i = 0; i < n; i++) to[i] = scale * y.im[i];
+        for (i64 i = 0; r + 1 < rows && i < n; i++) to[n + i] = scale * y.re[i];
+    }
+    free(work);
+    return 0;
+}
+
+/* Spectra of complex windows, or with inverse = 1 the windows of spectra. */
+i64 vs_fft(i64 rows, i64 pitch, const double *x, i64 n, i64 inverse, const double *table, double *out) {
+    double *work = malloc((size_t)room(n) * sizeof *work), scale = inverse ? 1.0 / (double)n : 1.0;
+    if (!work) return -1;
+    struct parts z = upper(n, work);
+    for (i64 r = 0; r < rows; r++) {
+        const double *from = x + 2 * r * pitch;
+        double *to = out + 2 * r * n;
+        for (i64 i = 0; i < n; i++) { z.re[i] = from[2 * i]; z.im[i] = from[2 * i + 1]; }
+        struct source turned = inverse ? (struct source){z.im, z.re} : (struct source){z.re, z.im};
+        struct parts y = transform(n, table, turned, work);
+        const double *re = inverse ? y.im : y.re, *im = inverse ? y.re : y.im;
+        for (i64 i = 0; i < n; i++) { to[2 * i] = scale * re[i]; to[2 * i + 1] = scale * im[i]; }
+    }
+    free(work);
+    return 0;
+}
+
+/* Samples i .. i + n - 1 of component c, where the `keep` samples before x are the history; zero after m. */
+static void gather(const double *history, i64 keep, const double *x, i64 m, i64 w, i64 c, i64 i, i64 n,
+                   double *to) {
+    i64 j = 0;
+    for (; j < n && i + j < keep; j++) to[j] = history[(i + j) * w + c];
+    i64 stop = i + n <= keep + m ? n : keep + m - i;
+    const double *from = x + (i - keep) * w + c;
+    if (w == 1 && j < stop) memcpy(to + j, from + j, (size_t)(stop - j) * 8);
+    else for (i64 l = j; l < stop; l++) to[l] = from[l * w];
+    j = stop > j ? stop : j;
+    if (j < n) memset(to + j, 0, (size_t)(n - j) * 8);
+}
+
+/* y[i] = sum_j taps[j] x[i - j] for m samples of w components by overlap-save. A cyclic convolution of n
+   samples gives n - keep good outputs, keep being one less than the taps; two blocks share a transform.
+   `response` is the spectrum of the taps over n, divided by n, real parts before imaginary ones. */
+i64 vs_overlap_save(const double *history, i64 keep, const double *x, i64 m, i64 w, i64 n,
+                    const double *response, const double *table, double *out) {
+    i64 step = n - keep;
+    double *work = malloc((size_t)room(n) * sizeof *work);
+    if (!work) return -1;
+    struct parts z = upper(n, work);
+    for (i64 c = 0; c < w; c++)
+        for (i64 i = 0; i < m; i += 2 * step) {
+            gather(history, keep, x, m, w, c, i, n, z.re);
+            gather(history, keep, x, m, w, c, i + step, n, z.im);
+            struct parts y = transform(n, table, (struct source){z.re, z.im}, work);
+            const double *hr = response, *hi = response + n;
+            for (i64 k = 0; k < n; k += 8) { /* y may be where z is: each item is read before it is written */
+                v8 re = LOAD(v8, y.re + k), cr = LOAD(v8, hr + k);
+                v8 im = LOAD(v8, y.im + k), ci = LOAD(v8, hi + k);
+                STORE(z.re + k, re * cr - im * ci);
+                STORE(z.im + k, re * ci + im * cr);
+            }
+            y = transform(n, table, (struct source){z.im, z.re}, work);
+            i64 first = m - i < step ? m - i : step, second = m - i - step < step ? m - i - step : step;
+            double *to = out + i * w + c;
+            for (i64 j = 0; j < first; j++) to[j * w] = y.im[keep + j];
+            for (i64 j = 0; j < second; j++) to[(step + j) * w] = y.re[keep + j];
+        }
+    free(work);
+    return 0;
+}
