@@ -71,7 +71,7 @@ def remember(out: Writer, at: CRecord, entry: str) -> None:
 def added(into: str, amount: CValue) -> str:
     """The statement that adds an amount to a sum of its form.
 
-    Sums of 64-bit numbers stay within 128 bits, as no program runs long enough to add 2^56 of them.
+    Sums of 64-bit numbers stay within 128 bits, as no program runs long enough to add 2^46 of them.
     """
     match amount.form:
         case Form.PAIR:

@@ -75,10 +75,10 @@ VL_INLINE vl_i128 vl_i128_times_within(vl_i128 x, vl_i128 y, vl_i128 low, vl_i12
 }
 
 VL_INLINE void vl_i64_into(int64_t *sum, int64_t x, vl_errors *e) { *sum = vl_i64_add(*sum, x, e); }
-/* The sum of 2^56 numbers of 64 bits and of what vl_i128_into_far lets pass fits: no program runs that long. */
+/* The sum of 2^46 numbers of 64 bits and of what vl_i128_into_far lets pass fits: no program runs that long. */
 VL_INLINE void vl_i128_plus(vl_i128 *sum, int64_t x) { *sum = (vl_i128)((vl_u128)*sum + (vl_u128)x); }
 VL_COLD void vl_i128_into_far(vl_i128 *sum, vl_i128 x, vl_errors *e) {
-    const vl_i128 most = VL_I128_MAX - ((vl_i128)1 << 120);
+    const vl_i128 most = VL_I128_MAX - ((vl_i128)1 << 110);
     *sum = vl_i128_add(*sum, x, e);
     if (*sum > most || *sum < -most) *e |= VL_E_DECIMAL;
 }
