@@ -92,6 +92,10 @@ class Workload:
     @classmethod
     def of(cls, stream: Stream, sizes: list[int]) -> Workload:
         at = len(stream) // 2
+        if at + sum(sizes) > len(stream):
+            raise SystemExit(
+                f"{len(stream):,} rows are too few: raise --scale, or lower --batches or --sizes"
+            )
         found = cls(stream.first(at).whole(), [])
         for size in sizes:
             found.batches.append(next(islice(stream.after(at).batches(size), 1)))
@@ -196,7 +200,8 @@ def reached_by(way: Any) -> Iterator[None]:
 
 
 def breakeven(spark: Any, stream: Stream, options: argparse.Namespace) -> str:
-    name, sizes = "q03", [1, 10, 100, 1_000, 10_000, 100_000]
+    name, room = "q03", len(stream) // 3 // options.batches
+    sizes = [size for size in (1, 10, 100, 1_000, 10_000, 100_000) if 1.2 * size < room]
     workload = Workload.of(stream, [1_000, *[s for size in sizes for s in [size] * options.batches]])
     again = median(Accumulated(spark, Workload(workload.first, workload.batches[:3])).again(name)[0])
     spark.catalog.clearCache()
