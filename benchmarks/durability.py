@@ -1,12 +1,14 @@
 """What durability costs, and what faults do: ingest, recovery, pauses, and the fault matrix.
 
-    python benchmarks/durability.py [--quick] [--rows 1000000] [--trials 100] [--backend auto] [--out FOLDER]
+    python benchmarks/durability.py [--quick] [--only figures|faults] [--rows 1000000] [--trials 100]
+        [--logged-rows 10000000] [--groups 7000000] [--views 1000] [--backend auto] [--out FOLDER]
 
 Ingest: batches of 10,000 rows of the order book's shape with one grouped view, and batches of one row.
 Recovery: opening a file whose rows are all in its log, then from a checkpoint. Pauses: the slowest commit
-while a checkpoint is written, next to the slowest without one. Faults: see ``tests/storage``; a fault is
-"survived" if everything acknowledged is there, "refused" if the damage was reported; LOST and WRONG must not
-occur.
+while a checkpoint is written, next to the slowest without one: of a table, and of a view of a stream whose
+maps take a gigabyte and must be written down. Views: many of them over one table. Faults:
+see ``tests/storage``; a fault is "survived" if everything acknowledged is there, "refused" if the damage was
+reported; LOST and WRONG must not occur. Faults take no quiet machine, figures do.
 """
 
 from __future__ import annotations
@@ -35,7 +37,8 @@ RESULTS = Path(__file__).parent / "results" / "durability"
 TESTS = ROOT / "tests" / "storage"
 sys.path.insert(0, str(TESTS))
 
-import damage  # noqa: E402  (the faults live beside the tests that use them)
+import clock  # noqa: E402  (the faults live beside the tests that use them)
+import damage  # noqa: E402
 
 BATCH = 10_000
 MODES = ("full", "batch", "off")
@@ -108,38 +111,87 @@ def recovery_table(folder: Path, rows: int, backend: str) -> list[dict[str, obje
     return result
 
 
-def pause_table(folder: Path, rows: int, backend: str) -> list[dict[str, object]]:
-    path = folder / "pauses.viewlet"
-    with viewlet.connect(path, durability="batch", checkpoint_bytes=1 << 50, backend=backend) as db:
+def pauses(db: viewlet.Database, what: str, commit: Callable[[], object]) -> list[dict[str, object]]:
+    """How long commits of one row take, without a checkpoint and while one is written."""
+    quiet = [seconds(commit) for _ in range(300)]
+    began = time.perf_counter()
+    writer = db._journal.checkpoint()
+    frozen = time.perf_counter() - began
+    during = []
+    while writer.is_alive():
+        during.append(seconds(commit))
+    writer.wait()
+    whole = time.perf_counter() - began
+    found = {
+        "commit of one row, no checkpoint: median": statistics.median(quiet),
+        "commit of one row, no checkpoint: slowest": max(quiet),
+        "freezing, which holds commits up": frozen,
+        f"commit while the checkpoint is written: median of {len(during)}": statistics.median(during),
+        "commit while the checkpoint is written: 99.9 %": float(np.quantile(during, 0.999)),
+        "commit while the checkpoint is written: slowest": max(during),
+        "the checkpoint itself": whole,
+    }
+    return [{"of": what, "what": name, "ms": round(taken * 1e3, 2)} for name, taken in found.items()]
+
+
+def pause_table(folder: Path, rows: int, groups: int, backend: str) -> list[dict[str, object]]:
+    lane = iter(range(1 << 50, 1 << 60))
+    with viewlet.connect(
+        folder / "pauses.viewlet", durability="batch", checkpoint_bytes=1 << 50, backend=backend
+    ) as db:
         db.execute(SCHEMA)
         db.execute(VIEW)
         for batch in batches(rows, BATCH):
             db.insert("bids", batch)
         db.stats()
-        lane = iter(range(rows, rows + 10**9))
+        table = pauses(db, f"a table of {rows} rows", lambda: db.insert("bids", [(next(lane), 1, 1, 1, 1)]))
+    with viewlet.connect(
+        folder / "maps.viewlet", durability="batch", checkpoint_bytes=1 << 50, backend=backend
+    ) as db:
+        db.execute("CREATE STREAM s (g BIGINT, x BIGINT)")
+        db.execute("CREATE MATERIALIZED VIEW v AS SELECT g, sum(x) AS x, count(*) AS n FROM s GROUP BY g")
+        for start in range(0, groups, 10 * BATCH):
+            keys = np.arange(start, min(start + 10 * BATCH, groups)) * 7919 % (1 << 40)
+            db.insert("s", pa.table({"g": keys, "x": keys % 500}))
+        size = sum(stats.bytes for stats in db._views.stats())
+        what = f"{size / 1e9:.2f} GB of maps over a stream"
+        maps = pauses(db, what, lambda: db.insert("s", [(next(lane), 1)]))
+    return [*table, *maps]
 
-        def commit() -> float:
-            number = next(lane)
-            return seconds(lambda: db.insert("bids", [(number, number, 1, 1, 1)]))
 
-        quiet = [commit() for _ in range(300)]
-        copy = seconds(db.snapshot)
-        began = time.perf_counter()
-        writer = db._journal.checkpoint()
-        during = [time.perf_counter() - began]  # the copy holds commits up
-        while writer.is_alive():
-            during.append(commit())
-        writer.wait()
-        whole = time.perf_counter() - began
-    milliseconds = [
-        {"what": "commit of one row, no checkpoint: median", "ms": statistics.median(quiet) * 1e3},
-        {"what": "commit of one row, no checkpoint: slowest", "ms": max(quiet) * 1e3},
-        {"what": f"copy of {rows} rows, which holds commits up", "ms": copy * 1e3},
-        {"what": "commit while a checkpoint is written: median", "ms": statistics.median(during) * 1e3},
-        {"what": "commit while a checkpoint is written: slowest", "ms": max(during) * 1e3},
-        {"what": "the checkpoint itself", "ms": whole * 1e3},
-    ]
-    return [{**row, "ms": round(row["ms"], 2)} for row in milliseconds]
+def views_table(views: int, backend: str) -> list[dict[str, object]]:
+    """Many views over one table: to create them, to compile them, to keep them fresh."""
+    (folder,) = {Path("/proc/self/statm")}
+
+    def resident() -> int:
+        return int(folder.read_text().split()[1]) * 4096
+
+    with viewlet.connect(backend=backend) as db:
+        db.execute(SCHEMA)
+        before, began = resident(), time.perf_counter()
+        for i in range(views):
+            query = f"SELECT sum(volume + {i}) AS s, count(*) AS n FROM bids WHERE broker_id > {i % 12}"
+            db.execute(f"CREATE MATERIALIZED VIEW v{i} AS {query}")
+        created = time.perf_counter() - began
+        first, *others = batches(3 * BATCH, BATCH)
+        compiled = seconds(lambda: db.insert("bids", first))
+        applied = statistics.median(seconds(lambda batch=batch: db.insert("bids", batch)) for batch in others)
+        single = statistics.median(seconds(lambda: db.insert("bids", [(1, 1, 1, 1, 1)])) for _ in range(50))
+        volumes = db.sql("SELECT sum(volume) AS v, count(*) AS n FROM bids WHERE broker_id > 5").to_pylist()[
+            0
+        ]
+        for i in range(5, views, 12):
+            assert db.view(f"v{i}").rows() == [(int(volumes["v"]) + i * volumes["n"], volumes["n"])]
+        return [
+            {
+                "views": views,
+                "created, s": round(created, 1),
+                "first batch, s": round(compiled, 1),
+                "batch of 10,000 rows, ms": round(applied * 1e3, 1),
+                "one row, ms": round(single * 1e3, 2),
+                "memory, MB": round((resident() - before) / 1e6),
+            }
+        ]
 
 
 # Faults.
@@ -214,6 +266,14 @@ def cut_file(path: Path, rng: random.Random) -> None:
     os.truncate(path, rng.randrange(path.stat().st_size))
 
 
+def jumping_clock(folder: Path, mode: str, count: int) -> str:
+    found = Counter(
+        clock.verdict(folder / f"clock-{mode}-{seed}.viewlet", mode, seed)
+        for seed in range(max(1, count // 10))
+    )
+    return tally(found)
+
+
 def cut_wal(path: Path, rng: random.Random) -> None:
     wal = companion(path, "-wal")
     os.truncate(wal, rng.randrange(wal.stat().st_size))
@@ -236,6 +296,7 @@ def power(folder: Path, mode: str, count: int) -> str:
 FAULTS: dict[str, Callable[[Path, str, int], str]] = {
     "kill -9 at a random moment": killed,
     "disk full": full_disk,
+    "the clock goes backwards": jumping_clock,
     "one bit flipped in the closed file": lambda f, m, n: damaged(f, m, n, flip_in(""), False),
     "one bit flipped in the write-ahead log of a killed writer": lambda f, m, n: damaged(
         f, m, n, flip_in("-wal"), True
@@ -276,33 +337,53 @@ def write(out: Path, name: str, heading: str, tables: dict[str, list[dict[str, o
     print(body)
 
 
+def heading(title: str, options: argparse.Namespace) -> str:
+    machine = f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}"
+    load = os.getloadavg()[0]
+    state = "preliminary, others were using the machine" if options.quick or load > 1.5 else "an idle machine"
+    command = " ".join(["python benchmarks/durability.py", *sys.argv[1:]])
+    return f"# {title}\n\n`{command}` on {machine}, `backend={options.backend!r}`, load {load:.1f}: {state}."
+
+
+def figures(folder: Path, options: argparse.Namespace) -> None:
+    said = heading("Durability", options)
+    tables = {
+        "Ingest": ingest_table(folder, options.rows, options.backend),
+        "Recovery": recovery_table(folder, options.logged_rows, options.backend),
+        "Pauses": pause_table(folder, options.rows, options.groups, options.backend),
+        "Views over one table": views_table(options.views, options.backend),
+    }
+    write(options.out, "figures", said, tables)
+
+
+def faults(folder: Path, options: argparse.Namespace) -> bool:
+    matrix = fault_matrix(folder, options.trials)
+    counted = f"# Fault matrix\n\n{options.trials} trials of each random fault (`benchmarks/durability.py`)."
+    write(options.out, "fault_matrix", counted, {"Faults": matrix})
+    return any(word in str(cell) for row in matrix for cell in row.values() for word in ("LOST", "WRONG"))
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--only", choices=("figures", "faults"))
     parser.add_argument("--rows", type=int, default=1_000_000)
+    parser.add_argument("--logged-rows", type=int, default=10_000_000)
+    parser.add_argument("--groups", type=int, default=7_000_000)
+    parser.add_argument("--views", type=int, default=1_000)
     parser.add_argument("--trials", type=int, default=100)
     parser.add_argument("--backend", default="auto")
     parser.add_argument("--out", type=Path, default=RESULTS)
     options = parser.parse_args()
-    rows, faults = (40_000, 5) if options.quick else (options.rows, options.trials)
-    machine = f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}"
-    load = os.getloadavg()[0]
-    state = "preliminary, others were using the machine" if options.quick or load > 0.5 else "an idle machine"
-    heading = (
-        f"# Durability\n\nMeasured on {machine}, `backend={options.backend!r}`, load {load:.1f}: {state}."
-    )
+    if options.quick:
+        small = {"rows": 40_000, "logged_rows": 40_000, "groups": 40_000, "views": 40, "trials": 5}
+        vars(options).update(small)
+    failed = False
     with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        tables = {
-            "Ingest": ingest_table(folder, rows, options.backend),
-            "Recovery": recovery_table(folder, rows, options.backend),
-            "Pauses": pause_table(folder, rows, options.backend),
-        }
-        write(options.out, "figures", heading, tables)
-        matrix = fault_matrix(folder, faults)
-        counted = f"# Fault matrix\n\n{faults} trials of each random fault (`benchmarks/durability.py`)."
-        write(options.out, "fault_matrix", counted, {"Faults": matrix})
-    failed = any(word in str(cell) for row in matrix for cell in row.values() for word in ("LOST", "WRONG"))
+        if options.only != "faults":
+            figures(Path(name), options)
+        if options.only != "figures":
+            failed = faults(Path(name), options)
     return int(failed)
 
 

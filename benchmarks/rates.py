@@ -22,6 +22,7 @@ import native
 import reports
 from cells import Cell, measured, paced
 from rivals import Make, Question
+from streaming import is_known, through_pathway
 from viewlet.backends.native.engine import NativeEngine
 from viewlet.demo.reevaluation import same_rows
 from viewlet.plan.scope import tables_of
@@ -162,6 +163,9 @@ class Run:
         if case is not None:
             self.limits[name], _ = native.limit(name, case.rows(batches), 3)
             self.cells[name, "limit"] = Cell(1e9 / self.limits[name], sum(b.num_rows for _, b, _ in batches))
+            if is_known(name):
+                rows = case.rows(batches)
+                self.measure(name, "Pathway", lambda: through_pathway(name, rows))
 
     def last_events(self, name: str, stream: Stream, last: int, systems: Mapping[str, Make]) -> None:
         """A query on every system; notes who disagrees with us."""
@@ -238,6 +242,13 @@ def against_limits(run: Run, names: Sequence[str], published: Mapping[str, float
         "DBToaster, scaled",
         "our lead over it",
     ]
+    asked = [name for name in names if (name, "Pathway") in run.cells]
+    for name, row in zip(names, rows, strict=True):
+        if asked:
+            cell = run.cells.get((name, "Pathway"))
+            lead = f" ({reports.times(run.cells[name, 'triggers'].rate, cell.rate)})" if cell else ""
+            row.append(reports.shown(cell) + lead if cell else "")
+    columns += ["Pathway (our lead)"] * bool(asked)
     mean = [f"Geometric mean of our lead over DBToaster: {geometric_mean(ratios):.2f}."] if ratios else []
     return [*reports.table(columns, rows), *mean, ""]
 

@@ -1,8 +1,8 @@
 """Systems that are asked for a fresh result after every event: each holds the tables, and one query.
 
 Viewlet keeps the result; the others run the query again. A rival is given rows to begin with, then events one
-by one: a table, a row, and whether it comes or goes. Rows that go are named by their first key column, as one
-would write the DELETE.
+by one (a table, a row, and whether it comes or goes) or in batches. Rows that go are named by a key column,
+as one would write the DELETE.
 """
 
 from __future__ import annotations
@@ -44,17 +44,22 @@ class Question:
         return sqlglot.transpile(self.text.strip().rstrip(";"), read="spark", write=dialect)[0]
 
 
+Start = Mapping[str, pa.Table]
+
+
 class Rival(Protocol):
     """Holds tables and answers one query."""
 
     def change(self, table: str, row: tuple[Any, ...], weight: int) -> None:
         """A row comes (1) or goes (-1)."""
 
+    def apply(self, batch: Start) -> None:
+        """Changes of several tables, with ``_weight``."""
+
     def rows(self) -> Rows:
         """The result, fresh."""
 
 
-Start = Mapping[str, pa.Table]
 Make = Callable[[Question, Start], Rival]
 
 
@@ -69,12 +74,16 @@ class Kept:
         self._hold(db, question)
 
     def _hold(self, db: viewlet.Database, question: Question) -> None:
+        self._db = db
         self._tables = {name: db.table(name) for name in question.tables}
         self._view = db.view("result")
 
     def change(self, table: str, row: tuple[Any, ...], weight: int) -> None:
         handle = self._tables[table]
         (handle.add if weight > 0 else handle.remove)(*row)
+
+    def apply(self, batch: Start) -> None:
+        self._db.apply(dict(batch))
 
     def rows(self) -> Rows:
         return self._view.rows()
@@ -104,10 +113,15 @@ class DuckDB:
             self._connection.register("rows_", _net(start[table], question))
             self._connection.execute(f"CREATE TABLE {table} AS SELECT * FROM rows_")
 
-    def insert(self, table: str, rows: pa.Table) -> None:
-        """Many rows at once."""
-        self._connection.register("rows_", rows)
-        self._connection.execute(f"INSERT INTO {table} SELECT * FROM rows_")
+    def apply(self, batch: Start) -> None:
+        for table, changes in batch.items():
+            coming, going = _parted(changes, self._question)
+            self._connection.register("rows_", coming)
+            self._connection.execute(f"INSERT INTO {table} SELECT * FROM rows_")
+            if going.num_rows:
+                key = KEYS[self._question.suite]
+                self._connection.register("rows_", going)
+                self._connection.execute(f"DELETE FROM {table} WHERE {key} IN (SELECT {key} FROM rows_)")
 
     def change(self, table: str, row: tuple[Any, ...], weight: int) -> None:
         self._connection.execute(*_statement(self._question, table, row, weight, "?"))
@@ -126,11 +140,22 @@ class SQLite:
             columns = question.columns(table)
             self._connection.execute(f"CREATE TABLE {table} ({', '.join(columns)})")
             self._connection.execute(f"CREATE INDEX {table}_key ON {table} ({KEYS[question.suite]})")
-            rows = _net(start[table], question).select(list(columns)).to_pydict()
-            holes = ", ".join("?" * len(columns))
-            self._connection.executemany(
-                f"INSERT INTO {table} VALUES ({holes})", zip(*rows.values(), strict=True)
-            )
+            self._insert(table, _net(start[table], question))
+
+    def _insert(self, table: str, rows: pa.Table) -> None:
+        columns = rows.select(list(self._question.columns(table))).to_pydict()
+        holes = ", ".join("?" * len(columns))
+        self._connection.executemany(
+            f"INSERT INTO {table} VALUES ({holes})", zip(*columns.values(), strict=True)
+        )
+
+    def apply(self, batch: Start) -> None:
+        for table, changes in batch.items():
+            coming, going = _parted(changes, self._question)
+            self._insert(table, coming)
+            key = KEYS[self._question.suite]
+            keys = [(value,) for value in going[key].to_pylist()]
+            self._connection.executemany(f"DELETE FROM {table} WHERE {key} = ?", keys)
 
     def change(self, table: str, row: tuple[Any, ...], weight: int) -> None:
         self._connection.execute(*_statement(self._question, table, row, weight, "?"))
@@ -154,10 +179,11 @@ class PostgreSQL:
             columns = (f"{field.name} {_postgres_type(field.type)}" for field in rows.schema)
             run(f"DROP TABLE IF EXISTS {table}")
             run(f"CREATE TABLE {table} ({', '.join(columns)})")
-            self._fill(table, rows)
+            self._copy(table, rows)
+            run(f"CREATE INDEX ON {table} ({KEYS.get(question.suite, question.columns(table)[0])})")
         run("ANALYZE")
 
-    def _fill(self, table: str, rows: pa.Table) -> None:
+    def _copy(self, table: str, rows: pa.Table) -> None:
         import pyarrow.csv
 
         sink = pa.BufferOutputStream()
@@ -165,14 +191,39 @@ class PostgreSQL:
         pyarrow.csv.write_csv(rows.select(columns), sink, pyarrow.csv.WriteOptions(include_header=False))
         with self._connection.cursor() as cursor, cursor.copy(f"COPY {table} FROM STDIN (FORMAT csv)") as out:
             out.write(sink.getvalue().to_pybytes())
-        key = KEYS.get(self._question.suite, columns[0])
-        self._connection.execute(f"CREATE INDEX ON {table} ({key})")
+
+    def apply(self, batch: Start) -> None:
+        for table, changes in batch.items():
+            coming, going = _parted(changes, self._question)
+            self._copy(table, coming)
+            if going.num_rows:
+                key = KEYS[self._question.suite]
+                gone = going[key].to_pylist()
+                self._connection.execute(f"DELETE FROM {table} WHERE {key} = ANY (%s)", (gone,))
 
     def change(self, table: str, row: tuple[Any, ...], weight: int) -> None:
         self._connection.execute(*_statement(self._question, table, row, weight, "%s"))
 
     def rows(self) -> Rows:
         return list(self._connection.execute(self._text).fetchall())
+
+
+class Refreshed(PostgreSQL):
+    """The same with a materialized view, refreshed after each batch."""
+
+    def __init__(self, question: Question, start: Start, address: str) -> None:
+        import psycopg
+
+        with psycopg.connect(address, autocommit=True) as connection:
+            connection.execute("DROP MATERIALIZED VIEW IF EXISTS result")
+        super().__init__(question, start, address)
+        self._connection.execute(f"CREATE MATERIALIZED VIEW result AS {self._text}")
+        self._text = "SELECT * FROM result"
+
+    def apply(self, batch: Start) -> None:
+        with self._connection.transaction():
+            super().apply(batch)
+            self._connection.execute("REFRESH MATERIALIZED VIEW result")
 
 
 def _postgres_type(kind: pa.DataType) -> str:
@@ -195,13 +246,20 @@ def _statement(
     return f"DELETE FROM {table} WHERE {key} = {hole}", (row[question.columns(table).index(key)],)
 
 
-def _net(changes: pa.Table, question: Question) -> pa.Table:
-    """The rows that are there after some changes."""
+def _parted(changes: pa.Table, question: Question) -> tuple[pa.Table, pa.Table]:
+    """The rows that come and the rows that go; one that does both within a batch does neither."""
     rows, weights = changes.drop(["_weight"]), changes["_weight"].to_numpy()
-    if (weights > 0).all():
-        return rows
-    keys = rows[KEYS[question.suite]].to_numpy()
-    return rows.filter(pa.array((weights > 0) & ~np.isin(keys, keys[weights < 0])))
+    coming, going = rows.filter(pa.array(weights > 0)), rows.filter(pa.array(weights < 0))
+    if not going.num_rows:
+        return coming, going
+    key = KEYS[question.suite]
+    here, gone = coming[key].to_numpy(), going[key].to_numpy()
+    return coming.filter(pa.array(~np.isin(here, gone))), going.filter(pa.array(~np.isin(gone, here)))
+
+
+def _net(changes: pa.Table, question: Question) -> pa.Table:
+    """The rows that are there after the first changes of a stream."""
+    return _parted(changes, question)[0]
 
 
 # The finance queries, as an expert would recompute them.

@@ -92,6 +92,10 @@ class Workload:
     @classmethod
     def of(cls, stream: Stream, sizes: list[int]) -> Workload:
         at = len(stream) // 2
+        if at + sum(sizes) > len(stream):
+            raise SystemExit(
+                f"{len(stream):,} rows are too few: raise --scale, or lower --batches or --sizes"
+            )
         found = cls(stream.first(at).whole(), [])
         for size in sizes:
             found.batches.append(next(islice(stream.after(at).batches(size), 1)))
@@ -196,7 +200,8 @@ def reached_by(way: Any) -> Iterator[None]:
 
 
 def breakeven(spark: Any, stream: Stream, options: argparse.Namespace) -> str:
-    name, sizes = "q03", [1, 10, 100, 1_000, 10_000, 100_000]
+    name, room = "q03", len(stream) // 3 // options.batches
+    sizes = [size for size in (1, 10, 100, 1_000, 10_000, 100_000) if 1.2 * size < room]
     workload = Workload.of(stream, [1_000, *[s for size in sizes for s in [size] * options.batches]])
     again = median(Accumulated(spark, Workload(workload.first, workload.batches[:3])).again(name)[0])
     spark.catalog.clearCache()
@@ -226,7 +231,11 @@ def breakeven(spark: Any, stream: Stream, options: argparse.Namespace) -> str:
             f"| {expected.here:.2f} | {expected.spread:.1f} | {min(found, key=found.__getitem__)} |"
         )
         print(lines[-1], flush=True)
+    lines += ["", "![milliseconds by rows per batch](breakeven.png)"]
     save("breakeven.md", lines, options)
+    local, by_lines, by_jobs = columns
+    series = {"this process": local, "Spark, lines": by_lines, "Spark, jobs": by_jobs}
+    plot("breakeven.png", sizes, {"Spark SQL again": [again] * len(sizes), **series}, options)
     return "\n".join(lines)
 
 
@@ -331,11 +340,36 @@ def with_passes(passes: Passes) -> Iterator[None]:
 
 
 def save(name: str, lines: list[str], options: argparse.Namespace) -> None:
+    """Write a page, and all pages there are as one; a quick run writes nothing."""
+    if options.quick:
+        return
     RESULTS.mkdir(parents=True, exist_ok=True)
-    words = ["", f"Load of the machine at the end: {getloadavg()[0]:.1f}.", ""]
-    path = RESULTS / (f"quick-{name}" if options.quick else name)
-    if not options.quick:
-        path.write_text("\n".join([*lines, *words]), encoding="utf-8")
+    command = f"`python benchmarks/spark.py {' '.join(sys.argv[1:])}`"
+    words = ["", f"{command}; load of the machine at the end {getloadavg()[0]:.1f}.", ""]
+    (RESULTS / name).write_text("\n".join([*lines, *words]), encoding="utf-8")
+    pages = [RESULTS / f"{part}.md" for part in PARTS]
+    whole = "\n".join(page.read_text(encoding="utf-8") for page in pages if page.exists())
+    (RESULTS / "README.md").write_text(whole, encoding="utf-8")
+
+
+def plot(name: str, sizes: list[int], series: dict[str, list[float]], options: argparse.Namespace) -> None:
+    """Milliseconds by rows per batch, both on logarithmic scales."""
+    if options.quick:
+        return
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(figsize=(6, 4))
+    for label, times in series.items():
+        axes.loglog(sizes, times, marker="o", label=label)
+    axes.set_xlabel("rows per batch")
+    axes.set_ylabel("ms per batch")
+    axes.legend()
+    figure.tight_layout()
+    figure.savefig(RESULTS / name, dpi=120)
+    plt.close(figure)
 
 
 def main() -> None:

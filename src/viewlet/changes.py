@@ -101,10 +101,11 @@ def rows_of(columns: Schema, batch: pa.RecordBatch) -> Iterator[Row]:
 
 
 def _one_array(column: pa.ChunkedArray) -> pa.Array:
-    combined = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+    try:
+        combined = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+    except pa.ArrowInvalid:  # offsets of text have 32 bits
+        raise DataError(f"a batch of {len(column)} rows holds over 2 GB of text: split it") from None
     if isinstance(combined, pa.ChunkedArray):
-        if combined.num_chunks > 1:
-            raise DataError(f"a batch of {len(column)} rows holds over 2 GB of text: split it")
         combined = combined.chunk(0) if combined.num_chunks else pa.array([], column.type)
     return combined
 

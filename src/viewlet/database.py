@@ -23,7 +23,7 @@ from viewlet.backends.base import Bag, Change, Granularity, MapStats, Row, Strat
 from viewlet.backends.native.library import Gate
 from viewlet.changes import Batch, Data, read_changes, read_deletes, read_inserts, read_row
 from viewlet.core.types import Column, Schema
-from viewlet.errors import BackendError, CatalogError, DataError, StorageError
+from viewlet.errors import BackendError, CatalogError, DataError, StorageError, UnsupportedError
 from viewlet.gates import INSIDE, VERSION, Gates
 from viewlet.handles import TableHandle, View
 from viewlet.kept import Image, KeptRows, OnConflict
@@ -70,6 +70,15 @@ class _Copy:
     def to_arrow(self) -> pa.Table:
         """The rows in order, as Arrow."""
         return self.image.to_arrow(self.columns) if self.query is None else to_arrow(*self.ordered())
+
+
+@contextmanager
+def _shallow() -> Iterator[None]:
+    """Refuse statements that are deeper than this process's stack, wherever that is noticed."""
+    try:
+        yield
+    except RecursionError:
+        raise UnsupportedError("the statement is nested too deeply; split it into several views") from None
 
 
 def connect(
@@ -143,7 +152,7 @@ class Database:
         A query gives an Arrow table, EXPLAIN a text, INSERT and DELETE the commit version, DDL ``None``. Each
         statement is atomic by itself.
         """
-        with self._open():
+        with self._open(), _shallow():
             result = None
             for statement in parse.parse(text, self.dialect):
                 result = self._execute(statement)
@@ -435,8 +444,9 @@ class Database:
 
         All that it reads is copied between two commits; they go on while the query runs.
         """
-        query = parse.parse_query(text, self.dialect)
-        return adhoc.run(query, self.dialect, self.read(adhoc.named_relations(query)).__getitem__)
+        with _shallow():
+            query = parse.parse_query(text, self.dialect)
+            return adhoc.run(query, self.dialect, self.read(adhoc.named_relations(query)).__getitem__)
 
     def read(self, names: Iterable[str]) -> dict[str, pa.Table]:
         """The present rows of tables and views as Arrow tables, all as of the same commit."""
@@ -473,7 +483,7 @@ class Database:
 
     def explain(self, target: str) -> str:
         """How a view is kept fresh, by its name; or how a query would be, by its text."""
-        with self._open():
+        with self._open(), _shallow():
             if target.strip() in self.catalog:
                 return Explanation(self._views.explain(self._view_name(target.strip())))
             query = compile_query(target, self.catalog, self.dialect)

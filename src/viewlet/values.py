@@ -186,11 +186,12 @@ def validate(values: pa.ChunkedArray) -> None:
     """Refuse Arrow data that is not what it says: offsets that lead elsewhere, text that is not UTF-8.
 
     What Arrow looks at value by value is told at a glance where nothing can be wrong: of fixed width are only
-    the lengths of buffers, and a text of ASCII is UTF-8.
+    the lengths of buffers, a text of ASCII is UTF-8, and without a bitmap no NULL can be miscounted.
     """
     values.validate()
     kind = values.type
-    if pa.types.is_primitive(kind) or (kind == pa.string() and all(map(_is_ascii, values.chunks))):
+    simple = pa.types.is_primitive(kind) or (kind == pa.string() and all(map(_is_ascii, values.chunks)))
+    if simple and all(chunk.buffers()[0] is None for chunk in values.chunks):
         return
     values.validate(full=True)
 

@@ -165,12 +165,14 @@ def test_a_view_added_later_finds_the_indexes_filled():
 
 
 def test_what_has_no_order_or_no_exact_sum_is_scanned():
-    catalog = catalog_of("CREATE TABLE r (a VARCHAR, p BIGINT, v DOUBLE)")
+    catalog = catalog_of("CREATE TABLE r (a VARCHAR, p BIGINT, v DOUBLE, k BIGINT)")
     total = "SELECT COUNT(*) AS n FROM r WHERE (SELECT SUM(v) FROM r q WHERE q.p <= r.p) < 10"
     names = "SELECT COUNT(*) AS n FROM r, r s WHERE r.a < s.a"
-    pair = Pair(catalog, {"t": total, "n": names})
-    for row in (("x", 1, 2.5), ("y", 2, 8.5), (None, None, None), ("z", 3, -4.0)):
+    found = "SELECT COUNT(*) AS n FROM r, r s WHERE r.k < s.k"
+    pair = Pair(catalog, {"t": total, "n": names, "f": found})
+    for row in (("x", 1, 2.5, 7), ("y", 2, 8.5, 5), (None, None, None, None), ("z", 3, -4.0, 7)):
         pair.apply("r", [Change(row, 1)], "tuple")
         pair.check()
     assert "ordered by a" not in pair.native.explain("n")
     assert pair.native.obstacles("t")
+    assert "range aggregate" in pair.native.explain("f")

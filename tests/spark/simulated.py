@@ -8,7 +8,7 @@ from laws.maintenance import compiled, steps
 from viewlet.backends.base import Change
 from viewlet.backends.reference.engine import ReferenceEngine
 from viewlet.backends.spark.coordinate import Coordinator, SimulatedCluster
-from viewlet.backends.spark.distribute import distribute
+from viewlet.backends.spark.distribute import Passes, distribute
 from viewlet.backends.spark.native import site_codes
 from viewlet.backends.spark.nodes import Dist, Local, Random
 from viewlet.backends.spark.place import place
@@ -19,7 +19,8 @@ from viewlet.plan.evaluate import consolidate
 def agree(seed: int, *, native: bool = False) -> bool | None:
     """Replay a random case through both, comparing every map after every batch.
 
-    Columns to partition by, the number of partitions, where batches arrive and how they are cut are drawn.
+    Columns to partition by, the number of partitions, where batches arrive, how they are cut and which
+    optimizations are made are drawn.
     Returns whether some map was distributed; ``None`` where the query itself is refused.
     """
     found = compiled(seed)
@@ -32,7 +33,8 @@ def agree(seed: int, *, native: bool = False) -> bool | None:
     program = reference.program
     columns = {t: rng.choice(catalog[t].column_names) for t in catalog if rng.random() < 0.8}
     placement = place(program, {}, columns)
-    distributed = distribute(program, placement, rng.choice([Local(), Random()]))
+    passes = Passes(shared=rng.random() < 0.8, fused=rng.random() < 0.8)
+    distributed = distribute(program, placement, rng.choice([Local(), Random()]), passes)
     driver, partition = site_codes(distributed, native)
     cluster = SimulatedCluster(partition, rng.choice([1, 2, 3]))
     coordinator = Coordinator(driver, partition, cluster)

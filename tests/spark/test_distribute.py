@@ -9,9 +9,10 @@ import pytest
 
 from golden_cases import Case, cases, check
 from spark.simulated import agree
+from viewlet.backends.spark.advice import advice, predict
 from viewlet.backends.spark.choose import choose_placement, placement_cost
 from viewlet.backends.spark.coordinate import Coordinator, SimulatedCluster
-from viewlet.backends.spark.distribute import distribute
+from viewlet.backends.spark.distribute import Passes, distribute
 from viewlet.backends.spark.exchange import (
     decode,
     encode,
@@ -178,6 +179,24 @@ def test_a_smaller_key_is_chosen_where_it_saves_moving_maps() -> None:
     for name in ("q03", "q18"):
         program, by_rule = tpch(name)
         assert choose_placement(program, ROWS, {}, Random()) == by_rule.placement
+
+
+def test_fusion_and_sharing_save_rounds_and_relations() -> None:
+    program, best = tpch("q03")
+    unshared = distribute(program, best.placement, Random(), Passes(shared=False, fused=True))
+    unfused = distribute(program, best.placement, Random(), Passes(shared=True, fused=False))
+    assert sum(len(t.relations()) for t in best.batch.values()) < sum(
+        len(t.relations()) for t in unshared.batch.values()
+    )
+    assert sum(t.stages for t in best.batch.values()) < sum(t.stages for t in unfused.batch.values())
+
+
+def test_advice_prefers_one_process_and_counts_rounds() -> None:
+    _, distributed = tpch("q03")
+    text = "\n".join(advice(distributed))
+    assert f"in {max(t.stages for t in distributed.batch.values())} rounds" in text
+    for rows in (1, 100, 10_000, 1_000_000):
+        assert predict(rows, 0).here <= predict(rows, 1).spread < predict(rows, 2).spread
 
 
 def test_an_unknown_column_is_refused() -> None:

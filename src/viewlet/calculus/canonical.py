@@ -80,6 +80,8 @@ def collect_alike(query: Query, keys: tuple[Var, ...]) -> Query:
     >>> collect_alike((x, y), ())[0].coefficient
     2
     """
+    if len(query) < 2:
+        return query
     found: dict[str, Term] = {}
     for term in query:
         text = named_text((Term(term.factors),), keys)
@@ -100,11 +102,12 @@ def _key_orders(query: Query, keys: tuple[Var, ...]) -> Iterator[tuple[Var, ...]
     """Orders of the keys that sort by colour; tied keys in every order."""
     names = {key.name for key in keys}
     colours: dict[str, str] = dict.fromkeys(names, "k")
+    placed = [_term_places(term) for term in query]
     for _ in range(ROUNDS):
         signatures: dict[str, list[str]] = {name: [] for name in names}
-        for term in query:
-            local = _refine(term, colours)
-            for name, found in _signatures(term, names, local).items():
+        for places in placed:
+            local = _refine(places, colours)
+            for name, found in _signatures(places, names, local).items():
                 signatures[name].append(found)
         colours = _ranked({name: repr(sorted(found)) for name, found in signatures.items()}, "k")
     ordered = sorted(keys, key=lambda key: colours[key.name])
@@ -119,7 +122,7 @@ def _query_text(query: Query, names: Mapping[str, str]) -> str:
 
 def _term_text(term: Term, names: Mapping[str, str]) -> str:
     """The least text over the orders of factors that look alike."""
-    colours = _refine(term, names)
+    colours = _refine(_term_places(term), names)
     colouring = _colouring(colours)
     looks = {id(factor): (_rank(factor), _factor_text(factor, colouring)) for factor in term.factors}
     ordered = sorted(term.factors, key=lambda factor: looks[id(factor)])
@@ -155,9 +158,9 @@ def _numbered(factors: list[Factor], names: Mapping[str, str]) -> str:
     return " * ".join([_factor_text(factor, name) for factor in factors])
 
 
-def _refine(term: Term, names: Mapping[str, str]) -> dict[str, str]:
+def _refine(term: list[_Places], names: Mapping[str, str]) -> dict[str, str]:
     """Colours for the term's own variables, from the factors they occur in; given names are colours."""
-    own = {name for f in term.factors for _, name in _places(f).variables if name not in names}
+    own = {name for places in term for _, name in places.variables if name not in names}
     colours = {**names, **dict.fromkeys(own, "?")}
     distinct = 0
     for _ in range(ROUNDS):
@@ -168,15 +171,14 @@ def _refine(term: Term, names: Mapping[str, str]) -> dict[str, str]:
     return colours
 
 
-def _signatures(term: Term, names: Set[str], colours: Mapping[str, str]) -> dict[str, str]:
+def _signatures(term: list[_Places], names: Set[str], colours: Mapping[str, str]) -> dict[str, str]:
     """For each name, where it stands in which factors, and the colours of what stands beside it."""
     found: dict[str, list[str]] = {name: [] for name in names}
-    for factor in term.factors:
-        places = _places(factor)
-        beside = sorted((place, colours.get(name, "?")) for place, name in places.variables)
+    for places in term:
         at: dict[str, list[str]] = {}
         for place, name in places.variables:
             at.setdefault(name, []).append(place)
+        beside = str(sorted([(place, colours.get(name, "?")) for place, name in places.variables]))
         for name, own in at.items():
             if name in found:
                 found[name].append(f"{places.skeleton}{sorted(own)}{beside}")
@@ -189,6 +191,11 @@ class _Places:
 
     skeleton: str
     variables: tuple[tuple[str, str], ...]
+
+
+def _term_places(term: Term) -> list[_Places]:
+    """The places of each factor that has variables."""
+    return [places for factor in term.factors if (places := _places(factor)).variables]
 
 
 @lru_cache(maxsize=50_000)

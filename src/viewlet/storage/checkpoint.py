@@ -56,13 +56,14 @@ def write_checkpoint(container: Container, snapshot: Snapshot, start: Head) -> i
     ``start`` was the head when the snapshot was taken. Only the container is held, and for one piece at a
     time: commits go on meanwhile.
     """
-    container.discard()  # the pieces of a checkpoint that was interrupted
     generation, digest, size = container.head.generation + 1, "", 0
-    for part in parts_of(snapshot):
-        digest = container.write_part(generation, part, digest)
-        size += len(part.body)
-    container.adopt(generation, digest, start)
-    container.discard()
+    with container.writing_much():
+        container.discard()  # the pieces of a checkpoint that was interrupted
+        for part in parts_of(snapshot):
+            digest = container.write_part(generation, part, digest)
+            size += len(part.body)
+        container.adopt(generation, digest, start)
+        container.discard()
     return size
 
 

@@ -48,7 +48,7 @@ from viewlet.triggers.program import MapDefinition, OutputTerm, Program, Stateme
 from viewlet.triggers.reach import needed_maps, part_of
 from viewlet.triggers.settle import Settled
 from viewlet.triggers.strategy import STRATEGIES, Strategy, strategy_of
-from viewlet.triggers.work import Ordered, has_path
+from viewlet.triggers.work import Ordered
 
 CHEAP_STEPS = 200.0
 """A program that takes no more steps per change than this is good enough not to look for a better one."""
@@ -204,7 +204,7 @@ class Compiler:
     def _crosses(self, alternative: Alternative, columns: tuple[Var, ...], strategy: Strategy) -> bool:
         """Are rows that could be read off better kept, as they come and go by crossing a moving total?"""
         totals = any(isinstance(f, Lift) and not f.keys for f in alternative.factors)
-        if not (totals and strategy.crossing) or not has_path("range", self.searches):
+        if not (totals and strategy.crossing and self.searches):
             return False
         stored = self._stored(alternative, columns)
         changing = [t for t in sorted(tables(stored)) if self.catalog[t].kind is not TableKind.STATIC]

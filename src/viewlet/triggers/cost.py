@@ -39,7 +39,7 @@ from viewlet.calculus.schedule import schedule
 from viewlet.core.scalar import Const, Var
 from viewlet.sql.catalog import Table
 from viewlet.triggers.program import MapDefinition, Program
-from viewlet.triggers.work import Ordered, end_of, given_keys, has_path, search_of
+from viewlet.triggers.work import Ordered, end_of, given_keys, has_order, search_of
 
 DEFAULT_ROWS = 10_000
 DEFAULT_SHARE = 0.1  # distinct values of a column that is no key, as a share of the rows
@@ -171,18 +171,22 @@ class CostModel:
         ordered = schedule(term.factors, given)
         for i, factor in enumerate(ordered):
             match factor:
-                case MapRef():
+                case MapRef(name):
                     matches = self._matches(factor, known)
-                    if has_path("range", self.searches):
+                    if has_order(name, self.searches):
                         confined = as_range(factor, ordered[i + 1 :], frozenset(known))
                         if confined is not None and confined.is_closed:
                             steps += around * log2(matches + 1)
                             matches = 1.0
                     steps += around * matches
                     around *= matches
-                case Lift() if has_path("search", self.searches) and (found := search_of(factor, known)):
+                case Lift() if (found := search_of(factor, known)) and has_order(
+                    found.atom.name, self.searches
+                ):
                     steps += self._search_steps(found, given_keys(factor, known), around)
-                case Extremum() if has_path("end", self.searches) and (end := end_of(factor, known)):
+                case Extremum() if (end := end_of(factor, known)) and has_order(
+                    end.interval.atom.name, self.searches
+                ):
                     inner = given_keys(factor, known)
                     steps += self._search_steps(end.interval, inner, around)
                     steps += sum(self._term_steps(t, inner, around) for t in end.points)

@@ -10,7 +10,7 @@ end     a minimum or maximum: the end of an ordered index    O(log entries)
 range   a loop that conditions confine on both sides         O(log entries + visits)
 ======  ===================================================  ====================
 
-Which of the ordered ones an engine has it says by ``searches``: all or none of them, or some by name.
+Whether an engine has the ordered ones it says by ``searches``: all or none, or all but along some maps.
 """
 
 from __future__ import annotations
@@ -41,7 +41,16 @@ MATCHING = (" by key", " that cross", "the keys of a change")
 """How a loop over a part of a map's entries is told."""
 
 Path: TypeAlias = Literal["get", "slice", "scan", "search", "end", "range"]
-Ordered: TypeAlias = bool | frozenset[Path]
+
+
+@dataclass(frozen=True, slots=True)
+class AllBut:
+    """Ordered access paths along all maps but some, whose keys or sums the engine cannot order."""
+
+    maps: frozenset[str]
+
+
+Ordered: TypeAlias = bool | AllBut
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +99,7 @@ def _term_accesses(
                     if isinstance(arg, Const) or is_parameter(arg) or arg.name in known
                 )
                 path: Path = "get" if len(bound) == len(factor.keys) else "slice" if bound else "scan"
-                if path == "scan" and has_path("range", searches):
+                if path == "scan" and has_order(name, searches):
                     confined = as_range(factor, ordered[i + 1 :], frozenset(known))
                     path = "range" if confined is not None and confined.is_closed else path
                 found.append(Access(name, bound, path, loops))
@@ -98,9 +107,13 @@ def _term_accesses(
                     loops = (*loops, _visited(name, path))
             case Delta(table):
                 loops = (*loops, f"rows of {table}'s change")
-            case Lift() if has_path("search", searches) and (search := search_of(factor, known)) is not None:
+            case Lift() if (search := search_of(factor, known)) is not None and has_order(
+                search.atom.name, searches
+            ):
                 found += _searched(search, "search", given_keys(factor, known), loops, searches)
-            case Extremum() if has_path("end", searches) and (end := end_of(factor, known)) is not None:
+            case Extremum() if (end := end_of(factor, known)) is not None and has_order(
+                end.interval.atom.name, searches
+            ):
                 given = given_keys(factor, known)
                 found += _searched(end.interval, "end", given, loops, searches)
                 found += [access for t in end.points for access in _term_accesses(t, given, loops, searches)]
@@ -128,9 +141,9 @@ def _searched(
     return [*once, Access(search.atom.name, (), path, deeper, bool(search.dependents)), *asked]
 
 
-def has_path(path: Path, searches: Ordered) -> bool:
-    """Does an engine have an ordered access path?"""
-    return searches if isinstance(searches, bool) else path in searches
+def has_order(name: str, searches: Ordered) -> bool:
+    """Does an engine have the ordered access paths along a map?"""
+    return name not in searches.maps if isinstance(searches, AllBut) else searches
 
 
 def given_keys(factor: Nested, known: set[str]) -> frozenset[str]:

@@ -36,7 +36,7 @@ from viewlet.sql.catalog import Catalog, TableKind
 from viewlet.triggers.compile import Compiler
 from viewlet.triggers.cost import Statistics
 from viewlet.triggers.program import MapDefinition, Program
-from viewlet.triggers.work import Ordered
+from viewlet.triggers.work import AllBut, Ordered
 
 MEMORY, LOST = 1 << 8, 1 << 9
 
@@ -51,9 +51,6 @@ MESSAGES = {
     1 << 7: "a function has no value for its argument",
 }
 """What the error bits of ``runtime/status.h`` and ``runtime/program.h`` mean."""
-
-SEARCHES: Ordered = True
-"""The ordered access paths that compiled programs have."""
 
 REMEMBERED_VIEWS = 24
 """Programs of so many views are remembered: each is written down with all views before it."""
@@ -119,7 +116,7 @@ class NativeEngine:
     def __init__(
         self, *, batches: Batches = "useful", flags: Sequence[str] = DEFAULT_FLAGS, limit: int = 0
     ) -> None:
-        self._compiler = Compiler(Catalog(), searches=SEARCHES)
+        self._compiler = Compiler(Catalog(), searches=True)
         self._limit = limit
         self._flags = tuple(flags)
         self._batches: Batches = batches
@@ -387,13 +384,13 @@ class NativeEngine:
     def explain(self, name: str) -> str:
         """What keeping the view takes, in words, then the loops that run."""
         loops = self._run().loops
-        self._compiler.searches = SEARCHES if not loops.scanned else False
+        self._compiler.searches = AllBut(frozenset(loops.scanned))
         return f"{self._compiler.explain(name)}\n\n{show_loops(loops)}"
 
     def obstacles(self, name: str) -> tuple[str, ...]:
         """Why the view is not incremental; nothing if it is."""
         loops = triggers_to_loops(self.program, batches=self._batches) if self._stale else self._run().loops
-        self._compiler.searches = SEARCHES if not loops.scanned else False
+        self._compiler.searches = AllBut(frozenset(loops.scanned))
         return self._compiler.obstacles(name)
 
     def stats(self) -> list[MapStats]:

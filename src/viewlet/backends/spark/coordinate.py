@@ -37,6 +37,7 @@ from viewlet.backends.spark.site import (
     run_steps,
     view_maps,
 )
+from viewlet.triggers.program import View
 
 SMALL_MAP = 20_000
 """A map with more entries is not read before somebody asks for it."""
@@ -287,6 +288,10 @@ class Coordinator:
         return [Changes(changes.rows[p::size], changes.weights[p::size]) for p in range(size)]
 
     # Reading
+
+    def view(self, name: str) -> View:
+        """How a view is read."""
+        return self._program.views[name]
 
     def rows(self, view: str) -> list[tuple[Row, int]]:
         """The rows of a view: maps that are elsewhere are gathered, unless they came with the last batch."""

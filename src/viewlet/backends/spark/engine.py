@@ -158,12 +158,12 @@ class SparkEngine:
 
     def output(self, name: str) -> Bag:
         """Read a view's rows: its maps are gathered, and read on the driver."""
-        self._run()
+        coordinator = self._run()
         self._flush()
         version, bag = self._read.get(name, (-1, {}))
         if version != self._version:
-            names = tuple(column for column, _ in self.program.views[name].columns)
-            bag = cut(self._queries[name], names, consolidate(self._run().rows(name)))
+            names = tuple(column for column, _ in coordinator.view(name).columns)
+            bag = cut(self._queries[name], names, consolidate(coordinator.rows(name)))
             self._read[name] = self._version, bag
         return dict(bag)
 
