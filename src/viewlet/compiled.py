@@ -10,7 +10,7 @@ from viewlet.loops.from_triggers import triggers_to_loops
 from viewlet.loops.text import show_loops
 from viewlet.references import check_declared
 from viewlet.sql import compile_query
-from viewlet.sql.catalog import Catalog
+from viewlet.sql.catalog import Catalog, Table
 from viewlet.sql.parse import parse
 from viewlet.sql.statements import CreateTable
 from viewlet.triggers.compile import compile_views
@@ -90,7 +90,7 @@ def _catalog(schema: SchemaLike, dialect: str) -> Catalog:
             for name, columns in schema.items()
         )
         schema = "\n".join(tables)
-    created = []
+    created: list[Table] = []
     for statement in parse(schema, dialect):
         if not isinstance(statement, CreateTable):
             raise SqlError(f"a schema is CREATE TABLE statements, found {type(statement).__name__}")
