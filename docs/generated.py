@@ -231,6 +231,19 @@ def peers() -> str:
     return "\n".join(lines)
 
 
+def measured(suite: str, heading: str) -> str:
+    """The part of a benchmark's report under a heading, with the command that made it."""
+    report = DOCS.parent / "benchmarks" / "results" / suite / "README.md"
+    if not report.exists():
+        return f"Not measured yet: `viewlet bench {suite}`."
+    text = report.read_text(encoding="utf-8")
+    command = next(line for line in text.splitlines() if line.startswith("`python "))
+    (part,) = re.findall(
+        rf"^## {re.escape(heading)}[^\n]*\n+(.*?)(?=^## |\Z)", text, re.DOTALL | re.MULTILINE
+    )
+    return f"{command}\n\n{part.strip()}"
+
+
 PASSAGES: dict[str, Callable[[], str]] = {
     "q3 sql": lambda: fenced("sql", Q3),
     "q3 plan": q3_plan,
@@ -245,6 +258,10 @@ PASSAGES: dict[str, Callable[[], str]] = {
     "nested": partial(suite, "nested"),
     "tpch": partial(suite, "tpch"),
     "peers": peers,
+    "finance at the end": partial(measured, "finance", "At the end of the stream"),
+    "finance whole": partial(measured, "finance", "The whole stream"),
+    "tpch at the end": partial(measured, "tpch", "At the end of the stream"),
+    "tpch whole": partial(measured, "tpch", "The whole stream"),
 }
 
 
