@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import sys
-
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -26,19 +23,8 @@ QUERIES = {
 
 
 @pytest.fixture(scope="module")
-def spark():
-    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    from pyspark.sql import SparkSession
-
-    session = (
-        SparkSession.builder.master("local[2]")
-        .config("spark.ui.enabled", "false")
-        .config("spark.sql.shuffle.partitions", "2")
-        .config("spark.sql.execution.arrow.maxRecordsPerBatch", "37")
-        .getOrCreate()
-    )
-    yield session
-    session.stop()
+def spark(spark_with):
+    return spark_with({"spark.sql.execution.arrow.maxRecordsPerBatch": "37"})
 
 
 @pytest.fixture(scope="module")

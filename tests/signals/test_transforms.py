@@ -55,7 +55,7 @@ def test_first_and_last_bin_of_a_half_spectrum_count_as_real(native):
     close(native.irfft(spectra, 64), fft.irfft(spectra, 64))
 
 
-@pytest.mark.parametrize("size", [8, 31, 48, 100])
+@pytest.mark.parametrize("size", [8, 31, 48, 65, 100, 129])
 def test_other_lengths_are_transformed_too(native, size):
     windows = np.random.default_rng(size).normal(size=(3, size))
     close(native.rfft(windows), fft.rfft(windows))
@@ -73,6 +73,32 @@ def test_rows_may_overlap_lie_apart_or_be_turned(native):
         np.broadcast_to(line[:64], (3, 64)),
     ):
         close(native.rfft(windows), fft.rfft(windows))
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, 1e300])
+def test_a_window_is_not_felt_in_another(native, bad):
+    windows = np.random.default_rng(1).normal(size=(4, 64))
+    spectra = native.rfft(windows), native.fft(windows), native.fft(windows + 0j)
+    windows[1, 5] = bad
+    for before, after in zip(
+        spectra, (native.rfft(windows), native.fft(windows), native.fft(windows + 0j)), strict=True
+    ):
+        np.testing.assert_array_equal(before[[0, 2, 3]], after[[0, 2, 3]])
+    half = np.array(spectra[0])
+    back = native.irfft(half, 64)
+    half[1, 5] = bad
+    np.testing.assert_array_equal(native.irfft(half, 64)[[0, 2, 3]], back[[0, 2, 3]])
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_a_filter_feels_a_sample_only_after_it(bad):
+    values = np.random.default_rng(2).normal(size=3000)
+    values[1500] = bad
+    table = pa.table({"t": np.arange(3000), "v": values})
+    out = vs.source(time="t", value="v").sample(1).fir(np.ones(200)).run(table)["v"].to_numpy()
+    assert np.isfinite(out[:1500]).all()
+    assert not np.isfinite(out[1500:1700]).any()
+    assert np.isfinite(out[1700:]).all()
 
 
 @pytest.mark.parametrize("channels", [(), (3,)])

@@ -1,16 +1,18 @@
-/* Fourier transforms of many windows at once, for lengths n = 2^k >= 32.
+/* Fourier transforms of many windows, for lengths n = 2^k >= 32.
 
    Stockham's self-sorting passes of radix 4 (a last one of radix 2 where k is odd), real and imaginary parts
-   in arrays of their own so that every step is a vector of eight. Two real windows a and b travel as one
-   complex signal z = a + i b; their spectra come apart again by symmetry:
+   in arrays of their own so that every step is a vector of eight. A real window of n samples is a complex
+   signal z of m = n / 2, even samples being its real and odd ones its imaginary part:
 
-       A[k] = (Z[k] + conj Z[n-k]) / 2        B[k] = (Z[k] - conj Z[n-k]) / 2i
+       X[k] = E[k] + e^(-2 pi i k / n) O[k]
+       E[k] = (Z[k] + conj Z[m-k]) / 2,  O[k] = (Z[k] - conj Z[m-k]) / 2i
 
-   and a filter with real taps never needs to take them apart. The inverse transform is the transform with
-   real and imaginary parts exchanged, on both sides. Tables hold, for p < n / 4, the cosines and sines of
-   2 pi p / n, of twice and of three times that: six rows. Rows and parts lie SKEW doubles further apart than
-   they are long, since addresses a power of two apart would compete for the same lines of the cache. Twins of
-   these functions are in ../reference.py. */
+   Each window is transformed by itself: what one holds, were it not a number or 10^20 times the other, must
+   not be felt in another. The inverse transform is the transform with real and imaginary parts exchanged, on
+   both sides. Tables hold, for p < n / 4, the cosines and sines of 2 pi p / n, of twice and of three times
+   that: six rows. Rows and parts lie SKEW doubles further apart than they are long, since addresses a power
+   of two apart would compete for the same lines of the cache. Twins of these functions are in
+   ../reference.py. */
 
 #include <stdint.h>
 #include <stdlib.h>
@@ -53,17 +55,36 @@ static inline void store_interleaved(double *to, v8 y0, v8 y1, v8 y2, v8 y3) {
 }
 
 /* The first pass: neighbours lie side by side in the input and four apart in the output. */
-static void first_pass(i64 n, const double *table, struct source x, struct parts y) {
-    i64 m = n / 4, k = m + SKEW;
-    for (i64 p = 0; p < m; p += 8) {
-        const double *re = x.re + p, *im = x.im + p, *w = table + p;
-        v8 ar = LOAD(v8, re), br = LOAD(v8, re + m), cr = LOAD(v8, re + 2 * m), dr = LOAD(v8, re + 3 * m);
-        v8 ai = LOAD(v8, im), bi = LOAD(v8, im + m), ci = LOAD(v8, im + 2 * m), di = LOAD(v8, im + 3 * m);
-        BUTTERFLY(v8, LOAD(v8, w), LOAD(v8, w + k), LOAD(v8, w + 2 * k), LOAD(v8, w + 3 * k),
-                  LOAD(v8, w + 4 * k), LOAD(v8, w + 5 * k));
-        store_interleaved(y.re + 4 * p, y0r, y1r, y2r, y3r);
-        store_interleaved(y.im + 4 * p, y0i, y1i, y2i, y3i);
+#define FIRST_PASS(LOAD_PART)                                                                               \
+    i64 m = n / 4, k = m + SKEW;                                                                            \
+    for (i64 p = 0; p < m; p += 8) {                                                                        \
+        v8 ar, ai, br, bi, cr, ci, dr, di;                                                                  \
+        const double *w = table + p;                                                                        \
+        LOAD_PART(p, ar, ai);                                                                               \
+        LOAD_PART(p + m, br, bi);                                                                           \
+        LOAD_PART(p + 2 * m, cr, ci);                                                                       \
+        LOAD_PART(p + 3 * m, dr, di);                                                                       \
+        BUTTERFLY(v8, LOAD(v8, w), LOAD(v8, w + k), LOAD(v8, w + 2 * k), LOAD(v8, w + 3 * k),               \
+                  LOAD(v8, w + 4 * k), LOAD(v8, w + 5 * k));                                                \
+        store_interleaved(y.re + 4 * p, y0r, y1r, y2r, y3r);                                                \
+        store_interleaved(y.im + 4 * p, y0i, y1i, y2i, y3i);                                                \
     }
+
+/* Complex input is a window among others, the next one `next` doubles on: it is fetched meanwhile, since
+   passes jump about in a window and the machine does not foresee where they will go on. */
+#define LOAD_SPLIT(at, to_re, to_im) to_re = LOAD(v8, x.re + (at)), to_im = LOAD(v8, x.im + (at))
+#define LOAD_COMPLEX(at, to_re, to_im) do {                                                                 \
+        v8 low = LOAD(v8, x + 2 * (at)), high = LOAD(v8, x + 2 * (at) + 8);                                 \
+        to_re = __builtin_shufflevector(low, high, 0, 2, 4, 6, 8, 10, 12, 14);                              \
+        to_im = __builtin_shufflevector(low, high, 1, 3, 5, 7, 9, 11, 13, 15);                              \
+        __builtin_prefetch(x + 2 * (at) + next);                                                            \
+        __builtin_prefetch(x + 2 * (at) + 8 + next);                                                        \
+    } while (0)
+
+static void first_pass(i64 n, const double *table, struct source x, struct parts y) { FIRST_PASS(LOAD_SPLIT) }
+
+static void first_pass_of_complex(i64 n, const double *table, const double *x, i64 next, struct parts y) {
+    FIRST_PASS(LOAD_COMPLEX)
 }
 
 /* A later pass: y[q + s (4 p + j)] from x[q + s (p + j m)], the q being vectors. */
@@ -105,10 +126,9 @@ static inline struct parts lower(i64 n, double *work) { return (struct parts){wo
 
 static inline struct parts upper(i64 n, double *work) { return lower(n, work + 2 * (n + SKEW)); }
 
-/* The transform of x, in one of the two halves of `work`; x may be the upper half. */
-static struct parts transform(i64 n, const double *table, struct source x, double *work) {
+/* The passes after the first, which left its results in the lower half; where the last leaves them. */
+static struct parts later_passes(i64 n, const double *table, double *work) {
     struct parts from = lower(n, work), to = upper(n, work), swap;
-    first_pass(n, table, x, from);
     i64 s = 4;
     for (; 4 * s <= n; s *= 4) {
         if (s == 4) pass_of_four(n, s, table, from, to);
@@ -122,6 +142,18 @@ static struct parts transform(i64 n, const double *table, struct source x, doubl
     return from;
 }
 
+/* The transform of x, in one of the two halves of `work`; x may be the upper half. */
+static struct parts transform(i64 n, const double *table, struct source x, double *work) {
+    first_pass(n, table, x, lower(n, work));
+    return later_passes(n, table, work);
+}
+
+/* The same of n complex numbers, real and imaginary parts side by side. */
+static struct parts transform_complex(i64 n, const double *table, const double *x, i64 next, double *work) {
+    first_pass_of_complex(n, table, x, next, lower(n, work));
+    return later_passes(n, table, work);
+}
+
 static inline v8 reversed(const double *last) {
     v8 v = LOAD(v8, last - 7);
     return __builtin_shufflevector(v, v, 7, 6, 5, 4, 3, 2, 1, 0);
@@ -132,15 +164,22 @@ static inline void store_complex(double *to, v8 re, v8 im) {
     STORE(to + 8, __builtin_shufflevector(re, im, 4, 12, 5, 13, 6, 14, 7, 15));
 }
 
-/* The spectra of two real signals from that of a + i b, frequencies 0 .. n / 2. */
-static void take_apart(i64 n, struct parts z, double *a, double *b) {
-    a[0] = z.re[0]; a[1] = 0; b[0] = z.im[0]; b[1] = 0;
-    for (i64 k = 1; k <= n / 2; k += 8) {
-        v8 zr = LOAD(v8, z.re + k), yr = reversed(z.re + n - k);
-        v8 zi = LOAD(v8, z.im + k), yi = reversed(z.im + n - k);
-        store_complex(a + 2 * k, 0.5 * (zr + yr), 0.5 * (zi - yi));
-        store_complex(b + 2 * k, 0.5 * (zi + yi), 0.5 * (yr - zr));
+/* Frequencies 0 .. m of a real signal from the transform of its m pairs; `turn` holds the cosines, then the
+   sines, of 2 pi k / n for k = 0 .. m. The next spectrum goes `next` doubles on. */
+static void unpack(i64 m, const double *turn, struct parts z, double *x, i64 next) {
+    x[0] = z.re[0] + z.im[0];
+    x[1] = 0;
+    z.re[m] = z.re[0]; /* Z[m] = Z[0]; the skew leaves room for it */
+    z.im[m] = z.im[0];
+    for (i64 k = 1; k <= m; k += 8) {
+        v8 zr = LOAD(v8, z.re + k), yr = reversed(z.re + m - k), c = LOAD(v8, turn + k);
+        v8 zi = LOAD(v8, z.im + k), yi = reversed(z.im + m - k), s = LOAD(v8, turn + m + 1 + k);
+        v8 or = zi + yi, oi = yr - zr;
+        __builtin_prefetch(x + 2 * k + next, 1);
+        __builtin_prefetch(x + 2 * k + 8 + next, 1);
+        store_complex(x + 2 * k, 0.5 * (zr + yr + c * or + s * oi), 0.5 * (zi - yi + c * oi - s * or));
     }
+    x[2 * m + 1] = 0;
 }
 
 /* X[n - k] = conj X[k]: the other half of the spectrum of a real signal. */
@@ -151,45 +190,43 @@ static void mirror(i64 n, double *x) {
     }
 }
 
-/* Spectra of `rows` real windows that begin `pitch` doubles apart: n / 2 + 1 bins each, or all n of them. */
-i64 vs_rfft(i64 rows, i64 pitch, const double *x, i64 n, i64 all, const double *table, double *out) {
+/* Spectra of `rows` real windows that begin `pitch` doubles apart: n / 2 + 1 bins each, or all n of them.
+   `table` is that of n / 2. */
+i64 vs_rfft(i64 rows, i64 pitch, const double *x, i64 n, i64 all, const double *table, const double *turn,
+            double *out) {
     i64 width = 2 * (all ? n : n / 2 + 1);
-    double *work = malloc((size_t)(room(n) + n + width) * sizeof *work);
+    double *work = malloc((size_t)room(n / 2) * sizeof *work);
     if (!work) return -1;
-    double *zero = work + room(n), *spare = zero + n;
-    memset(zero, 0, (size_t)n * 8);
-    for (i64 r = 0; r < rows; r += 2) {
-        int pair = r + 1 < rows;
-        struct source z = {x + r * pitch, pair ? x + (r + 1) * pitch : zero};
-        double *a = out + r * width, *b = pair ? a + width : spare;
-        take_apart(n, transform(n, table, z, work), a, b);
-        if (all) mirror(n, a);
-        if (all && pair) mirror(n, b);
+    for (i64 r = 0; r < rows; r++) {
+        struct parts z = transform_complex(n / 2, table, x + r * pitch, pitch, work);
+        for (i64 i = 0; n <= 256 && i < n; i += 8) /* a short window is over before its fetches are */
+            __builtin_prefetch(x + (r + 1) * pitch + i);
+        unpack(n / 2, turn, z, out + r * width, width);
+        if (all) mirror(n, out + r * width);
     }
     free(work);
     return 0;
 }
 
 /* Real windows from half spectra; the imaginary parts of the first and the last bin count as zero. */
-i64 vs_irfft(i64 rows, const double *x, i64 n, const double *table, double *out) {
-    i64 width = n + 2;
-    double *work = calloc((size_t)(room(n) + width), sizeof *work), scale = 1.0 / (double)n;
+i64 vs_irfft(i64 rows, const double *x, i64 n, const double *table, const double *turn, double *out) {
+    i64 m = n / 2;
+    double *work = malloc((size_t)room(m) * sizeof *work), scale = 1.0 / (double)n;
     if (!work) return -1;
-    const double *zero = work + room(n);
-    struct parts z = upper(n, work);
-    for (i64 r = 0; r < rows; r += 2) {
-        const double *a = x + r * width, *b = r + 1 < rows ? a + width : zero;
-        for (i64 k = 1; k < n / 2; k++) {
-            z.re[k] = a[2 * k] - b[2 * k + 1];
-            z.im[k] = a[2 * k + 1] + b[2 * k];
-            z.re[n - k] = a[2 * k] + b[2 * k + 1];
-            z.im[n - k] = b[2 * k] - a[2 * k + 1];
+    struct parts z = upper(m, work);
+    const double *cosine = turn, *sine = turn + m + 1;
+    for (i64 r = 0; r < rows; r++, x += 2 * (m + 1), out += n) {
+        for (i64 k = 1; k < m; k++) { /* twice E and O, which `scale` makes up for */
+            double ar = x[2 * k], ai = x[2 * k + 1], br = x[2 * (m - k)], bi = -x[2 * (m - k) + 1];
+            double dr = ar - br, di = ai - bi;
+            z.re[k] = ar + br - (dr * sine[k] + di * cosine[k]);
+            z.im[k] = ai + bi + (dr * cosine[k] - di * sine[k]);
         }
-        z.re[0] = a[0]; z.im[0] = b[0]; z.re[n / 2] = a[n]; z.im[n / 2] = b[n];
-        struct parts y = transform(n, table, (struct source){z.im, z.re}, work);
-        double *to = out + r * n;
-        for (i64 i = 0; i < n; i++) to[i] = scale * y.im[i];
-        for (i64 i = 0; r + 1 < rows && i < n; i++) to[n + i] = scale * y.re[i];
+        z.re[0] = x[0] + x[2 * m];
+        z.im[0] = x[0] - x[2 * m];
+        struct parts y = transform(m, table, (struct source){z.im, z.re}, work);
+        for (i64 i = 0; i < m; i += 8)
+            store_complex(out + 2 * i, scale * LOAD(v8, y.im + i), scale * LOAD(v8, y.re + i));
     }
     free(work);
     return 0;
@@ -197,17 +234,21 @@ i64 vs_irfft(i64 rows, const double *x, i64 n, const double *table, double *out)
 
 /* Spectra of complex windows, or with inverse = 1 the windows of spectra. */
 i64 vs_fft(i64 rows, i64 pitch, const double *x, i64 n, i64 inverse, const double *table, double *out) {
-    double *work = malloc((size_t)room(n) * sizeof *work), scale = inverse ? 1.0 / (double)n : 1.0;
+    double *work = malloc((size_t)room(n) * sizeof *work), scale = 1.0 / (double)n;
     if (!work) return -1;
     struct parts z = upper(n, work);
     for (i64 r = 0; r < rows; r++) {
         const double *from = x + 2 * r * pitch;
         double *to = out + 2 * r * n;
+        if (!inverse) {
+            struct parts y = transform_complex(n, table, from, 2 * pitch, work);
+            for (i64 i = 0; i < n; i += 8) store_complex(to + 2 * i, LOAD(v8, y.re + i), LOAD(v8, y.im + i));
+            continue;
+        }
         for (i64 i = 0; i < n; i++) { z.re[i] = from[2 * i]; z.im[i] = from[2 * i + 1]; }
-        struct source turned = inverse ? (struct source){z.im, z.re} : (struct source){z.re, z.im};
-        struct parts y = transform(n, table, turned, work);
-        const double *re = inverse ? y.im : y.re, *im = inverse ? y.re : y.im;
-        for (i64 i = 0; i < n; i++) { to[2 * i] = scale * re[i]; to[2 * i + 1] = scale * im[i]; }
+        struct parts y = transform(n, table, (struct source){z.im, z.re}, work);
+        for (i64 i = 0; i < n; i += 8)
+            store_complex(to + 2 * i, scale * LOAD(v8, y.im + i), scale * LOAD(v8, y.re + i));
     }
     free(work);
     return 0;
@@ -227,7 +268,8 @@ static void gather(const double *history, i64 keep, const double *x, i64 m, i64 
 }
 
 /* y[i] = sum_j taps[j] x[i - j] for m samples of w components by overlap-save. A cyclic convolution of n
-   samples gives n - keep good outputs, keep being one less than the taps; two blocks share a transform.
+   samples gives n - keep good outputs, keep being one less than the taps. Two blocks of the signal, a + i b,
+   share a transform: the taps being real, the parts stay apart. All samples must be finite.
    `response` is the spectrum of the taps over n, divided by n, real parts before imaginary ones. */
 i64 vs_overlap_save(const double *history, i64 keep, const double *x, i64 m, i64 w, i64 n,
                     const double *response, const double *table, double *out) {

@@ -19,10 +19,10 @@ DIRECT_TAPS = 64  # up to here the direct form beats overlap-save (benchmarks/si
 def rfft(windows: Values) -> Values:
     """The non-negative half of the spectrum of each real window."""
     size = windows.shape[1]
-    if not _suits(windows, size, np.float64):
+    if not _suits(windows, _pairs(size), np.float64):
         return reference.rfft(windows)
     out = empty((len(windows), size // 2 + 1), np.complex128)
-    call("vs_rfft", len(windows), *_rows(windows), size, 0, table(size), out)
+    call("vs_rfft", len(windows), *_rows(windows), size, 0, table(size // 2), turn(size), out)
     return out
 
 
@@ -30,8 +30,8 @@ def fft(windows: Values) -> Values:
     """The spectrum of each window."""
     size = windows.shape[1]
     out = empty(windows.shape[:2], np.complex128)
-    if _suits(windows, size, np.float64):
-        call("vs_rfft", len(windows), *_rows(windows), size, 1, table(size), out)
+    if _suits(windows, _pairs(size), np.float64):
+        call("vs_rfft", len(windows), *_rows(windows), size, 1, table(size // 2), turn(size), out)
     elif _suits(windows, size, np.complex128):
         call("vs_fft", len(windows), *_rows(windows), size, 0, table(size), out)
     else:
@@ -41,10 +41,10 @@ def fft(windows: Values) -> Values:
 
 def irfft(windows: Values, size: int) -> Values:
     """Real windows of ``size`` samples from the non-negative halves of their spectra."""
-    if not _suits(windows, size, np.complex128) or windows.shape[1] != size // 2 + 1:
+    if not _suits(windows, _pairs(size), np.complex128) or windows.shape[1] != size // 2 + 1:
         return reference.irfft(windows, size)
     out = empty((len(windows), size), np.float64)
-    call("vs_irfft", len(windows), np.ascontiguousarray(windows), size, table(size), out)
+    call("vs_irfft", len(windows), np.ascontiguousarray(windows), size, table(size // 2), turn(size), out)
     return out
 
 
@@ -58,7 +58,13 @@ def ifft(windows: Values) -> Values:
     return out
 
 
+def _pairs(size: int) -> int:
+    """A real window is transformed as this many complex numbers; 0 where its length is odd."""
+    return 0 if size % 2 else size // 2
+
+
 def _suits(windows: Values, size: int, dtype: type) -> bool:
+    """Can these windows go through a complex transform of ``size``?"""
     power = SHORTEST <= size <= LONGEST and size & (size - 1) == 0
     return power and windows.ndim == 2 and windows.dtype == dtype
 
@@ -77,6 +83,13 @@ def table(size: int) -> Values:
     angle = 2 * np.pi * np.arange(size // 4) / size
     rows = [wave(times * angle) for times in (1, 2, 3) for wave in (np.cos, np.sin)]
     return np.concatenate([np.pad(row, (0, SKEW)) for row in rows])
+
+
+@cache
+def turn(size: int) -> Values:
+    """Cosine, then sine, of 2 pi k / size for k up to size / 2; the kernel reads whole vectors."""
+    angle = 2 * np.pi * np.arange(size // 2 + 1) / size
+    return np.concatenate((np.cos(angle), np.sin(angle), np.zeros(8)))
 
 
 def block_length(taps: int, longest: int) -> int:

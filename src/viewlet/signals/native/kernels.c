@@ -406,12 +406,19 @@ static void convolve(const double *restrict taps, i64 size, const double *restri
     }
 }
 
+static int all_finite(const double *x, i64 n) {
+    double sum = 0;
+    for (i64 i = 0; i < n; i++) sum += x[i] * 0.0; /* infinity times zero is not a number */
+    return sum == 0;
+}
+
 i64 vs_overlap_save(const double *history, i64 keep, const double *x, i64 m, i64 w, i64 n,
                     const double *response, const double *table, double *out); /* in fft.c */
 
 /* FIR: y[n] = sum_j taps[j] x[n - j], missing samples counting as zero. `history` holds the last size - 1
    samples of each group, oldest first; `last` its last tick; `filled` how many ticks without a gap precede.
-   With n > 0, runs of at least n / 2 samples go through the spectrum, in blocks of n. */
+   With n > 0, runs of at least n / 2 samples go through the spectrum, in blocks of n, unless a sample is
+   infinite or not a number: in the spectrum it would be felt before its time. */
 i64 vs_fir(i64 runs, const i64 *key, const i64 *first, const i64 *ptr, const double *val, i64 w,
            const double *taps, i64 size, i64 n, const double *response, const double *table, i64 *seen,
            i64 *last, i64 *filled, double *history, double *out, i64 *lead) {
@@ -431,7 +438,7 @@ i64 vs_fir(i64 runs, const i64 *key, const i64 *first, const i64 *ptr, const dou
             filled[k] = 0;
         }
         lead[r] = min_i64(m, max_i64(0, size - 1 - filled[k]));
-        if (n && 2 * m >= n) {
+        if (n && 2 * m >= n && all_finite(h, keep) && all_finite(v, m * w)) {
             failed = vs_overlap_save(h, size - 1, v, m, w, n, response, table, y);
             i64 fresh = min_i64(m * w, keep);
             memmove(h, h + fresh, (size_t)(keep - fresh) * 8);

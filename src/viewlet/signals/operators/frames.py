@@ -13,8 +13,8 @@ from viewlet.signals.nodes import FrameMap, FrameUpdate, Reduce, Spectra, Unwind
 from viewlet.signals.operators.base import Operator, reserved
 from viewlet.signals.specs import NEVER, WindowSpec, unwindow_state
 
-TILE = 1 << 16  # samples per block of windows: input and spectrum stay in the second-level cache
-INCREMENTAL_RATIO = 32  # slide the spectrum when hop * ratio <= size (benchmarks/signals.py)
+TILE = 1 << 18  # samples per block of windows: few enough for the cache, enough to outweigh the calls
+INCREMENTAL_RATIO = 64  # slide the spectrum when hop * ratio <= size (benchmarks/signals.py)
 
 
 class Windowing(Operator[Runs]):
