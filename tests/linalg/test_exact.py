@@ -110,7 +110,7 @@ def test_reevaluation_equals_the_meaning(outputs, seed):
 
 
 @pytest.mark.parametrize("model", MODELS, ids=str)
-@pytest.mark.parametrize("k", [1, 2, 3, 5, 8, 13, 19])
+@pytest.mark.parametrize("k", [1, 2, 3, 5, 8, 13, pytest.param(19, marks=pytest.mark.slow)])
 def test_every_model_of_every_length(model, k):
     A, B, C = INPUTS["A"], INPUTS["B"], INPUTS["C"]
     outputs = {

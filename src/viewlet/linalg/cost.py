@@ -32,7 +32,7 @@ from viewlet.linalg.instructions import (
     Stack,
     Unit,
 )
-from viewlet.linalg.levels import count_jobs
+from viewlet.linalg.levels import count_rounds
 from viewlet.linalg.nodes import Shape
 
 
@@ -41,13 +41,13 @@ class Machine:
     """Speeds of the machine: flops and bytes per second, seconds of overhead per instruction.
 
     Where matrices with no side of at most ``thin`` lie on workers, every level of instructions that read
-    them is a job, and takes ``job`` seconds before it does anything.
+    them is a round of messages, and takes ``round`` seconds before anything happens.
     """
 
     flops: float = 40e9
     bandwidth: float = 10e9
     overhead: float = 6e-6
-    job: float = 0.0
+    round: float = 0.0
     thin: int | None = None
 
 
@@ -88,7 +88,7 @@ def code_cost(code: Code, machine: Machine, itemsize: int) -> Cost:
         flops, numbers = _effect_work(effect, code)
         total += _timed(flops, numbers * itemsize, machine)
     if machine.thin is not None:
-        total += Cost(seconds=machine.job * count_jobs(code, machine.thin))
+        total += Cost(seconds=machine.round * count_rounds(code, machine.thin))
     return total
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from viewlet.linalg.cost import quantity
-from viewlet.linalg.levels import count_jobs
+from viewlet.linalg.levels import count_rounds
 from viewlet.linalg.plan import ONE_ROW
 from viewlet.linalg.spark.arrays import Distributed, SparkArrays
 from viewlet.linalg.text import show, show_code
@@ -52,8 +52,8 @@ def _explain_blocks(view: MatrixView, arrays: SparkArrays) -> list[str]:
             placed.append(f"{name} {grid.down} x {grid.across}")
     blocks = ", ".join(placed) or f"none: every matrix has a side of at most {arrays.thin}"
     return [
-        f"blocks on {arrays.workers.partitions} workers: {blocks}",
-        f"  so far {arrays.jobs} jobs, {arrays.flushes} flushes, {arrays.checkpoints} checkpoints of blocks, "
+        f"blocks on {arrays.holders.partitions} workers: {blocks}",
+        f"  so far {arrays.rounds} rounds, {arrays.flushes} flushes, {arrays.checkpoints} checkpoints, "
         f"{arrays.recoveries} recoveries",
     ]
 
@@ -67,7 +67,7 @@ def _explain_trigger(view: MatrixView, name: str) -> list[str]:
         lines.append(f"  ranks: {ranks}")
     code = plan.reevaluation if plan.trigger is None else plan.trigger.code
     if (thin := view.settings.machine.thin) is not None:
-        lines.append(f"  {count_jobs(code, thin)} jobs, one per level, and one to read what the row was")
+        lines.append(f"  {count_rounds(code, thin)} rounds, one per level, and one to read what the row was")
     return lines + ["    " + line for line in show_code(code).splitlines()]
 
 

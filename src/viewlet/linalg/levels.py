@@ -2,7 +2,7 @@
 
 A matrix whose smaller side is at most ``thin`` stays with the driver; every other one lies in blocks on
 workers, and an instruction that reads or makes one is *remote*. All remote instructions of one level are
-independent of each other, so they are one job: the number of levels is the number of jobs.
+independent of each other, so they are one round of messages to the workers.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from viewlet.linalg.nodes import Shape
 
 @dataclass(frozen=True)
 class Level:
-    """Remote instructions that are one job, the local ones that then can run, and the names to drop after."""
+    """Remote instructions that are one round, local ones that then can run, and names to drop after."""
 
     remote: tuple[tuple[str, Instruction], ...]
     local: tuple[tuple[str, Instruction], ...]
@@ -39,7 +39,7 @@ def holds_large_values(code: Code, thin: int) -> bool:
 
 
 def levels(code: Code, thin: int) -> list[Level]:
-    """The instructions by level: 0 is what needs no job, an operand is never in a later level.
+    """The instructions by level: 0 is what needs no worker, an operand is never in a later level.
 
     >>> from viewlet.linalg.instructions import Accumulate, Builder, Named
     >>> build = Builder({"A": (9, 9), "u": (9, 1)})
@@ -65,8 +65,8 @@ def levels(code: Code, thin: int) -> list[Level]:
     ]
 
 
-def count_jobs(code: Code, thin: int) -> int:
-    """How many jobs the code takes."""
+def count_rounds(code: Code, thin: int) -> int:
+    """How many rounds the code takes."""
     return sum(1 for level in levels(code, thin) if level.remote)
 
 

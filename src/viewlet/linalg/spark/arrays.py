@@ -2,7 +2,7 @@
 
 A change of a large matrix is only noted: its thin factors wait on the driver, and a product is corrected by
 them, (B + U V') x = B x + U (V' x). When their rank exceeds a limit all waiting factors are added to the
-blocks in one job (*flush*), which makes new block files out of the old ones. A flushed block that gets lost
+blocks in one round (*flush*), which makes new block files out of the old ones. A flushed block that gets lost
 is made again from the last durable one and the factors since, which the driver keeps; once in a while the
 blocks themselves are put into durable storage (*checkpoint*) and the factors are forgotten.
 """
@@ -24,7 +24,7 @@ from viewlet.linalg.arrays import Arrays, Selector
 from viewlet.linalg.errors import NumericalError
 from viewlet.linalg.levels import is_large
 from viewlet.linalg.nodes import Scalar, Shape
-from viewlet.linalg.spark.cluster import Workers
+from viewlet.linalg.spark.cluster import BlockHolders
 from viewlet.linalg.spark.grid import Grid, grid_of
 from viewlet.linalg.spark.operations import Add, Answer, Drop, Factors, Keep, Lost, Operation, Times
 from viewlet.linalg.spark.store import file_of, read_window, write_block
@@ -101,11 +101,11 @@ class SparkArrays:
     """Arithmetic ``inner`` on thin matrices here, and on blocks of large ones at the workers."""
 
     def __init__(
-        self, workers: Workers, inner: Arrays, *, thin: int = THIN, flush_rank: int = FLUSH_RANK
+        self, holders: BlockHolders, inner: Arrays, *, thin: int = THIN, flush_rank: int = FLUSH_RANK
     ) -> None:
-        self.workers, self.inner, self.thin, self.flush_rank = workers, inner, thin, flush_rank
+        self.holders, self.inner, self.thin, self.flush_rank = holders, inner, thin, flush_rank
         self.exact, self.itemsize = inner.exact, inner.itemsize
-        self.jobs = self.flushes = self.checkpoints = self.recoveries = 0
+        self.rounds = self.flushes = self.checkpoints = self.recoveries = 0
         self._serial = count(1)
         self._known: WeakValueDictionary[str, Blocks] = WeakValueDictionary()
         self._garbage: deque[str] = deque()
@@ -113,16 +113,16 @@ class SparkArrays:
     # What happens on the workers.
 
     def run(self, operations: Sequence[Operation]) -> list[list[Answer]]:
-        """One job; where blocks are lost they are made again, and the job is run again."""
+        """One round; where blocks are lost they are made again, and the round is repeated."""
         garbage = tuple(self._garbage.popleft() for _ in range(len(self._garbage)))
         for name in garbage:
-            for partition in range(self.workers.partitions):
-                file_of(self.workers.durable, name, partition).unlink(missing_ok=True)
+            for partition in range(self.holders.partitions):
+                file_of(self.holders.durable, name, partition).unlink(missing_ok=True)
         wanted = [*operations, Drop(garbage)] if garbage else list(operations)
         recovery: dict[str, Operation] = {}
         for _ in range(RECOVERIES):
-            self.jobs += 1
-            answers = self.workers.run([*recovery.values(), *wanted])
+            self.rounds += 1
+            answers = self.holders.run([*recovery.values(), *wanted])
             lost = {answer.name for answer in answers if isinstance(answer, Lost)}
             if not lost:
                 kept = slice(len(recovery), len(recovery) + len(operations))
@@ -135,7 +135,7 @@ class SparkArrays:
         blocks = self._known.get(name)
         if blocks is None or blocks.base is None:
             raise BackendError(
-                f"the blocks of {name} are gone from durable storage at {self.workers.durable}"
+                f"the blocks of {name} are gone from durable storage at {self.holders.durable}"
             )
         return Add(name, blocks.base.name, blocks.grid, blocks.factors)
 
@@ -148,7 +148,7 @@ class SparkArrays:
 
     def grid(self, shape: Shape) -> Grid:
         """How a matrix of this shape lies on the workers."""
-        return grid_of(shape, self.workers.partitions)
+        return grid_of(shape, self.holders.partitions)
 
     def flush_if_due(self, values: Iterable[Any]) -> None:
         """Where waiting factors have become too many, add all that wait to their blocks."""
@@ -157,7 +157,7 @@ class SparkArrays:
             self.flush(waiting, keep=False)
 
     def flush(self, matrices: Sequence[Distributed], keep: bool) -> None:
-        """Add waiting factors to blocks, in one job; with ``keep`` all blocks end up durable."""
+        """Add waiting factors to blocks, in one round; with ``keep`` all blocks end up durable."""
         operations: list[Operation] = []
         made: list[tuple[Distributed, Blocks, bool]] = []
         for matrix in dict.fromkeys(matrices):
@@ -188,7 +188,7 @@ class SparkArrays:
         blocks = self.new_blocks(grid)
         for partition, rows, columns in grid.blocks():
             part = array[rows[0] : rows[1], columns[0] : columns[1]]
-            path = file_of(self.workers.durable, blocks.name, partition)
+            path = file_of(self.holders.durable, blocks.name, partition)
             write_block(path, part.shape, part.dtype, partial(np.copyto, src=part))
         return Distributed(blocks, self._finite(array))
 
@@ -210,7 +210,7 @@ class SparkArrays:
         return total
 
     def lines(self, value: Any, rows: Collection[int], columns: Collection[int]) -> Any:
-        """These rows and columns, to be indexed as the matrix is; one job."""
+        """These rows and columns, to be indexed as the matrix is; one round."""
         if not isinstance(value, Distributed):
             return self.inner.lines(value, rows, columns)
         sides = [(True, sorted(rows), value.shape[0]), (False, sorted(columns), value.shape[1])]
@@ -226,7 +226,7 @@ class SparkArrays:
 
     def close(self) -> None:
         """Give up the blocks."""
-        self.workers.close()
+        self.holders.close()
 
     # The protocol of arrays: thin matrices are the driver's own.
 
@@ -256,7 +256,7 @@ class SparkArrays:
         return Distributed(target.blocks, target.finite, (*target.waiting, (left, right)))
 
     def combine(self, terms: Sequence[tuple[Scalar, Any, bool]]) -> Any:
-        """A single large matrix is its own copy, since it never changes; other sums of them are jobs."""
+        """A single large matrix is its own copy, since it never changes; other sums of them are rounds."""
         if len(terms) == 1 and terms[0][0] == 1 and isinstance(terms[0][1], Distributed) and not terms[0][2]:
             matrix = terms[0][1]
             return Distributed(matrix.blocks, matrix.finite, matrix.waiting)
@@ -269,7 +269,7 @@ class SparkArrays:
         self.flush([value], keep=True)
         rows, columns = value.shape
         blocks = value.blocks
-        whole = read_window(self.workers.durable, blocks.name, blocks.grid, (0, rows), (0, columns))
+        whole = read_window(self.holders.durable, blocks.name, blocks.grid, (0, rows), (0, columns))
         return np.asarray(whole)
 
     def finite(self, value: Any) -> bool:
@@ -281,7 +281,7 @@ class SparkArrays:
         return value if isinstance(value, Distributed) else self.inner.dense(value)
 
     def multiply(self, left: Any, left_t: bool, right: Any, right_t: bool) -> Any:
-        """Thin matrices only: products with large ones are jobs, see :mod:`viewlet.linalg.spark.run`."""
+        """Thin matrices only: products with large ones are rounds, see :mod:`viewlet.linalg.spark.run`."""
         return self.inner.multiply(left, left_t, right, right_t)
 
     def stack(self, parts: Sequence[Any]) -> Any:

@@ -1,119 +1,110 @@
-"""Workers of a Spark application that hold blocks.
+"""The workers of a Spark application, as holders of blocks.
 
-Every list of operations is one job over a small cached RDD, the *anchor*, whose cached blocks tie each
-partition to the executor that has its files; the operations, with the thin matrices in them, are broadcast. A
-job that fails is run again: operations may be repeated (``operations.py``).
+Rounds, and processes that die, are the business of :mod:`viewlet.workers`. Its log is not needed here: what a
+partition holds are files that never change, so every operation may be repeated and is asked as a question.
 """
 
 from __future__ import annotations
 
-import os
-import pickle
 import shutil
 import tempfile
 import uuid
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
 from viewlet.errors import BackendError
 from viewlet.linalg.arrays import Arrays
-from viewlet.linalg.spark.operations import Answer, Lost, Operation, perform
+from viewlet.linalg.spark.operations import Answer, Leave, Lost, Operation, perform
 from viewlet.linalg.spark.store import Store
-
-ATTEMPTS = 4
+from viewlet.workers import Workers
+from viewlet.workers.jobs import state_directory
 
 Answers: TypeAlias = "list[Answer] | Lost"
 
 
-class Workers(Protocol):
-    """Partitions that carry out operations, wherever they are."""
+class BlockHolders(Protocol):
+    """Partitions that carry out operations on blocks, wherever they are."""
 
     partitions: int
     durable: Path
 
     def run(self, operations: Sequence[Operation]) -> list[Answers]:
-        """Carry out operations in every partition: one answer list each."""
+        """Carry out operations in every partition, in one round: one list of answers each."""
 
     def close(self) -> None:
         """Remove all files."""
 
 
-class SparkWorkers:
+@dataclass(frozen=True)
+class BlockCode:
+    """What an executor needs to open a partition."""
+
+    name: str
+    durable: Path
+    arrays: Arrays
+
+    def prepare(self) -> None:
+        """Nothing to compile."""
+
+    def open(self) -> BlockPartition:
+        """A partition that does not know yet which one it is."""
+        return BlockPartition(self)
+
+
+class BlockPartition:
+    """A partition: its number and its files. It is loaded with the number."""
+
+    def __init__(self, code: BlockCode) -> None:
+        self.code, self.number = code, 0
+
+    def load(self, contents: int) -> None:
+        """Be this partition."""
+        self.number = contents
+
+    def contents(self) -> int:
+        """Which partition this is; what it holds are files."""
+        return self.number
+
+    def run(self, operation: Any) -> Any:
+        """There is nothing in memory to change."""
+        raise AssertionError("operations on blocks are asked as questions")
+
+    def read(self, what: Sequence[Operation]) -> Answers:
+        """Carry out operations on the files."""
+        store = Store(state_directory(self.code.name), self.code.durable, self.number)
+        return perform(store, self.code.arrays, what)
+
+
+class SparkHolders:
     """One partition per task that the session runs at once."""
 
     def __init__(self, spark: Any, arrays: Arrays, directory: Any = None) -> None:
-        self._context = spark.sparkContext
-        if directory is None and not self._context.master.startswith("local"):
+        context = spark.sparkContext
+        if directory is None and not context.master.startswith("local"):
             raise BackendError(
-                f"on {self._context.master} the blocks of matrices need storage that the driver and all "
+                f"on {context.master} the blocks of matrices need storage that the driver and all "
                 "executors can read: give its path as store="
             )
-        self._name = uuid.uuid4().hex
-        parent = None if directory is None else str(directory)
-        self.durable = Path(tempfile.mkdtemp(prefix="viewlet-matrices-", dir=parent))
-        self.partitions = int(self._context.defaultParallelism)
-        self._arrays = arrays
-        self._anchor = self._context.parallelize(range(self.partitions), self.partitions).persist()
+        self.durable = Path(tempfile.mkdtemp(prefix="viewlet-matrices-", dir=directory))
+        self.partitions = int(context.defaultParallelism)
+        self.name = f"matrices-{uuid.uuid4().hex}"
+        self.workers = Workers(spark, BlockCode(self.name, self.durable, arrays), self.partitions)
+        self.workers.load(range(self.partitions))
         weakref.finalize(self, shutil.rmtree, self.durable, ignore_errors=True)
 
     def run(self, operations: Sequence[Operation]) -> list[Answers]:
-        """One job; run again if it fails, since worker processes and executors may die at any time."""
-        load = pickle.dumps((self._arrays, tuple(operations)), pickle.HIGHEST_PROTOCOL)
-        broadcast = self._context.broadcast(load)
-        task = self.task(broadcast)
-        try:
-            for attempt in range(ATTEMPTS):
-                try:
-                    found = self._anchor.mapPartitionsWithIndex(task).collect()
-                except Exception as reason:
-                    if attempt + 1 == ATTEMPTS:
-                        raise BackendError(
-                            f"a job over blocks failed {ATTEMPTS} times, at last by: {reason}"
-                        ) from reason
-                    continue
-                return [answers for _, answers in sorted(found, key=lambda pair: pair[0])]
-            raise AssertionError("the last attempt returns or raises")
-        finally:
-            broadcast.destroy()
-
-    def task(self, broadcast: Any) -> Callable[[int, Iterator[int]], Iterator[tuple[int, Answers]]]:
-        """What a job does in each partition."""
-        return _task(self._name, self.durable, broadcast)
+        """One round: every partition is told the same, thin matrices and all."""
+        return self.workers.read([tuple(operations)] * self.partitions)
 
     def close(self) -> None:
         """Remove all files, those of the executors too unless they are gone already."""
-        if self._context._jsc is not None:
-            self._anchor.mapPartitionsWithIndex(_forgetting(self._name)).count()
-            self._anchor.unpersist()
-        shutil.rmtree(self.durable, ignore_errors=True)
-
-
-def _task(
-    name: str, durable: Path, broadcast: Any
-) -> Callable[[int, Iterator[int]], Iterator[tuple[int, Answers]]]:
-    def task(partition: int, rows: Iterator[int]) -> Iterator[tuple[int, Answers]]:
-        for _ in rows:  # an undrained input makes Spark throw the worker away
+        try:
+            self.run([Leave()])
+        except BackendError:  # the session has ended, and took them along
             pass
-        arrays, operations = pickle.loads(broadcast.value)
-        store = Store(block_directory(name), durable, partition)
-        return iter([(partition, perform(store, arrays, operations))])
-
-    return task
-
-
-def _forgetting(name: str) -> Callable[[int, Iterator[int]], Iterator[int]]:
-    def task(_: int, rows: Iterator[int]) -> Iterator[int]:
-        for _ in rows:
-            pass
-        shutil.rmtree(block_directory(name), ignore_errors=True)
-        return iter(())
-
-    return task
-
-
-def block_directory(name: str) -> Path:
-    """Where an executor keeps its blocks: in a directory that Spark removes at the end."""
-    local = os.environ.get("SPARK_LOCAL_DIRS") or tempfile.gettempdir()
-    return Path(local.split(",")[0]) / "viewlet-blocks" / name
+        finally:
+            self.workers.close()
+            shutil.rmtree(self.durable, ignore_errors=True)

@@ -12,11 +12,11 @@ from viewlet.linalg.cost import Machine
 from viewlet.linalg.modular import Modular
 from viewlet.linalg.run import Compute
 from viewlet.linalg.spark.arrays import THIN, SparkArrays
-from viewlet.linalg.spark.cluster import SparkWorkers
+from viewlet.linalg.spark.cluster import SparkHolders
 from viewlet.linalg.spark.run import compute_in_levels
 
-# Seconds that a job takes on a session of this machine, whatever it does.
-JOB_SECONDS = 0.08
+# Seconds that a round of messages to the workers takes, whatever they do.
+ROUND_SECONDS = 0.005
 
 
 def on_spark(
@@ -27,13 +27,13 @@ def on_spark(
         raise BackendError(f"{type(arithmetic).__name__} does not run on Spark; leave out arrays= or spark=")
     if not hasattr(spark, "sparkContext"):
         raise BackendError(f"spark= takes a SparkSession, not {type(spark).__name__}")
-    workers = SparkWorkers(spark, arithmetic, store)
+    holders = SparkHolders(spark, arithmetic, store)
     one = machine if machine is not None else Machine()
     speeds = replace(
         one,
-        flops=one.flops * workers.partitions,
-        bandwidth=one.bandwidth * workers.partitions,
-        job=one.job or JOB_SECONDS,
+        flops=one.flops * holders.partitions,
+        bandwidth=one.bandwidth * holders.partitions,
+        round=one.round or ROUND_SECONDS,
         thin=THIN,
     )
-    return SparkArrays(workers, arithmetic), compute_in_levels, speeds
+    return SparkArrays(holders, arithmetic), compute_in_levels, speeds

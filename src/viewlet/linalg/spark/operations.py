@@ -80,7 +80,12 @@ class Drop:
     names: tuple[str, ...]
 
 
-Operation: TypeAlias = Times | Form | Add | Keep | Drop
+@dataclass(frozen=True, slots=True)
+class Leave:
+    """Remove all files of this executor: the view is closed."""
+
+
+Operation: TypeAlias = Times | Form | Add | Keep | Drop | Leave
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +124,8 @@ def _perform(store: Store, arrays: Arrays, operation: Operation) -> Answer:
             store.keep(name)
         case Drop(names):
             store.drop(names)
+        case Leave():
+            store.leave()
         case _:
             assert_never(operation)
     return None

@@ -1,4 +1,4 @@
-"""Run straight-line code over large matrices on workers: every level of instructions is one job."""
+"""Run straight-line code over large matrices on workers: every level of instructions is one round."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def compute_in_levels(
 def _together(
     code: Code, arrays: SparkArrays, instructions: Sequence[tuple[str, Instruction]], read: Read
 ) -> dict[str, Any]:
-    """All remote instructions of one level as one job; inverses are the driver's own work."""
+    """All remote instructions of one level as one round; inverses are the driver's own work."""
     done: dict[str, Any] = {}
     requests: list[_Product | _Formation] = []
     for name, op in instructions:

@@ -69,6 +69,10 @@ class Store:
         for name in names:
             self._near(name).unlink(missing_ok=True)
 
+    def leave(self) -> None:
+        """Remove the files close by, of all partitions."""
+        shutil.rmtree(self.near, ignore_errors=True)
+
     def window(self, name: str, grid: Grid, rows: Span, columns: Span) -> Any:
         """Any part of a matrix in durable storage; a copy only where it crosses blocks."""
         return read_window(self.durable, name, grid, rows, columns)

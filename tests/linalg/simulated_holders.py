@@ -1,4 +1,4 @@
-"""Workers in this process, to which accidents happen: lost blocks, tasks that run twice."""
+"""Holders of blocks in this process, to which accidents happen: lost blocks, rounds that run twice."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from viewlet.linalg.spark.operations import perform
 from viewlet.linalg.spark.store import Store
 
 
-class SimulatedWorkers:
+class SimulatedHolders:
     """Partitions with directories of their own; ``mishaps`` is how often a partition loses its files."""
 
     def __init__(self, arrays, partitions, mishaps=0.0, seed=0):
