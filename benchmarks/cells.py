@@ -8,6 +8,7 @@ import select
 import signal
 import sys
 import time
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -42,7 +43,9 @@ def measured(task: Callable[[], Cell], patience: float, *, waits: bool = False) 
     """
     reading, writing = os.pipe()
     sys.stdout.flush()
-    child = os.fork()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of threads: Arrow's start anew in the child
+        child = os.fork()
     if child == 0:
         os.close(reading)
         try:
