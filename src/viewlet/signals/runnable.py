@@ -47,11 +47,18 @@ class Runnable:
 
         return Session(self, lateness, late, horizon, into)
 
-    def spark(self, data: Any, buckets: int = 8) -> Any:
-        """The result as a Spark DataFrame; ``data`` is a DataFrame, batch or streaming."""
+    def spark(
+        self, data: Any, buckets: int = 8, *, lateness: Duration | None = None, late: Late = "error"
+    ) -> Any:
+        """The result as a Spark DataFrame; ``data`` is a DataFrame, batch or streaming.
+
+        A stream keeps one session for each of ``buckets`` sets of keys. Across micro-batches the events of a
+        key must come in time order, or with ``lateness`` no later than that, as for ``start``; time is that
+        of the bucket. A batch is sorted, so nothing in it is late.
+        """
         from viewlet.signals.spark import run_on_spark
 
-        return run_on_spark(self, data, buckets)
+        return run_on_spark(self, data, buckets, lateness, late)
 
     def explain(self) -> str:
         """The operators, innermost last, one per line."""

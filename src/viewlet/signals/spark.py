@@ -17,13 +17,17 @@ from viewlet.signals.lower import walk
 from viewlet.signals.nodes import Group, Source
 
 
-def run_on_spark(query: Any, data: Any, buckets: int = 8) -> Any:
+def run_on_spark(query: Any, data: Any, buckets: int, lateness: Any, late: str) -> Any:
     """The result of a query over a DataFrame, as a DataFrame."""
     source = _only_source(query)
+    if late == "revise":
+        raise SignalTypeError("a stream of final rows cannot revise them; choose late='drop' or 'adjust'")
     if data.isStreaming:
         from viewlet.signals.spark_streaming import run_streaming
 
-        return run_streaming(query, source, data, buckets)
+        return run_streaming(query, source, data, buckets, {"lateness": lateness, "late": late})
+    if lateness is not None:
+        raise SignalTypeError("lateness is for streams; a batch DataFrame is sorted by time")
     placed = data.repartition(*source.key) if source.key else data.coalesce(1)
     ordered = placed.sortWithinPartitions(source.time)
     schema = result_schema(query, ordered)

@@ -1,0 +1,47 @@
+"""Many groups: more than the cache holds, few of many, keys far apart, all in one pass."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import viewlet.signals as vs
+from signals.laws import cuts_of, pushed
+
+QUERY = vs.source(key="k", time="t", value="v").sample(1).fir([1.0, 0.5])
+
+
+def expected(keys, times, values):
+    """Rows by key and time: each value plus half of the one a tick before, where there is one."""
+    order = np.lexsort((times, keys))
+    k, t, v = keys[order], times[order], values[order]
+    follows = np.concatenate(([False], (k[1:] == k[:-1]) & (t[1:] == t[:-1] + 1)))
+    return k, t, v + 0.5 * np.where(follows, np.roll(v, 1), 0.0)
+
+
+@pytest.mark.parametrize("groups", [3, 9_000, 40_000])
+@pytest.mark.parametrize("regular", [True, False])
+def test_every_group_is_filtered_by_itself(groups, regular):
+    rng = np.random.default_rng(groups)
+    names = rng.permutation(10 * groups)[:groups] - 5 * groups
+    rounds = max(3, 3000 // groups)
+    if regular:
+        keys, times = np.tile(names, rounds), np.repeat(np.arange(rounds), groups)
+    else:
+        keys, times = rng.choice(names, rounds * groups), np.arange(rounds * groups)
+    values = rng.normal(size=len(keys))
+    table = pa.table({"k": keys, "t": times, "v": values})
+    got = pushed(QUERY, table, cuts_of(len(keys), groups, 2), restore_at=1)
+    columns = [got[name].to_numpy() for name in ("k", "t", "v")]
+    order = np.lexsort((columns[1], columns[0]))
+    for column, want in zip(columns, expected(keys, times, values), strict=True):
+        np.testing.assert_allclose(column[order], want, atol=1e-12)
+
+
+def test_a_batch_of_few_among_many_groups():
+    session = QUERY.start()
+    session.push({"k": np.arange(50_000), "t": np.zeros(50_000, int), "v": np.ones(50_000)})
+    out = session.push({"k": [49_999, 7, 49_999, 7], "t": [1, 1, 2, 2], "v": [4.0, 2.0, 0.0, 0.0]})
+    rows = sorted(zip(*(out[name].to_pylist() for name in "ktv"), strict=True))
+    assert rows == [(7, 1, 2.5), (7, 2, 1.0), (49_999, 1, 4.5), (49_999, 2, 2.0)]
