@@ -128,11 +128,11 @@ def _columns(table: Table, data: Data, *orders: tuple[str, ...]) -> tuple[list[s
     arrow = _as_arrow(table, data)
     if arrow is None:
         return _columns_of_rows(table, list(data), [order for order in orders if order])
-    try:
-        for values in arrow.columns:
+    for name, values in zip(arrow.column_names, arrow.columns, strict=True):
+        try:
             validate(values)
-    except pa.ArrowInvalid as reason:
-        raise DataError(f"table {table.name!r}: invalid Arrow data: {reason}") from None
+        except pa.ArrowInvalid as reason:
+            raise DataError(f"table {table.name!r}, column {name!r}: invalid Arrow data: {reason}") from None
     return _lower(table, arrow.column_names), arrow.columns or [[]]
 
 

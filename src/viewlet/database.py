@@ -23,7 +23,14 @@ from viewlet.backends.base import Bag, Change, Granularity, MapStats, Row, Strat
 from viewlet.backends.native.library import Gate
 from viewlet.changes import Batch, Data, read_changes, read_deletes, read_inserts, read_row
 from viewlet.core.types import Column, Schema
-from viewlet.errors import BackendError, CatalogError, DataError, StorageError, UnsupportedError
+from viewlet.errors import (
+    BackendError,
+    CatalogError,
+    DataError,
+    StorageError,
+    UnsupportedError,
+    ValueRangeError,
+)
 from viewlet.gates import INSIDE, VERSION, Gates
 from viewlet.handles import TableHandle, View
 from viewlet.kept import Image, KeptRows, OnConflict
@@ -214,12 +221,14 @@ class Database:
         try:
             self._start(statement, query)
             self._journal.define(statement, self._version)
-        except BaseException:
+        except BaseException as reason:
             if name in self._views:
                 self._forget(name)
             if replaced is not None:
                 self.restore_view(replaced)
                 self._views.separate(self.catalog)
+            if isinstance(reason, ValueRangeError) and repr(name) not in str(reason):
+                raise ValueRangeError(f"view {name!r}: {reason}") from None
             raise
         if replaced is not None:
             self._subscriptions.close(name)
@@ -323,6 +332,10 @@ class Database:
                 return known
             if trigger not in ("auto", "tuple", "batch"):
                 raise DataError(f"trigger={trigger!r}: use 'auto', 'tuple' or 'batch'")
+            if not isinstance(batch, Mapping):
+                raise DataError(
+                    f"a batch is a mapping from tables to their changes, not {type(batch).__name__}"
+                )
             changes: dict[str, Sequence[Change]] = {}
             for name, data in batch.items():
                 table = self._changeable(name)

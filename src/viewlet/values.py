@@ -169,7 +169,7 @@ def arrow_column(values: pa.ChunkedArray, column: Column, table: str) -> pa.Chun
     if values.null_count and not column.nullable:
         row = values.is_null().index(True).as_py()
         raise DataError(f"{where}, row {row}: NULL in a NOT NULL column")
-    if pa.types.is_null(values.type):
+    if values.null_count == len(values):  # whatever type was guessed for them
         return pa.chunked_array([pa.nulls(len(values), arrow_type(column.type))])
     if not _accepts(column.type, values.type):
         hint = "; convert it to UTC and drop the zone" if getattr(values.type, "tz", None) else ""

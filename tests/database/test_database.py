@@ -352,6 +352,20 @@ def test_a_refused_batch_leaves_no_trace(db: Any, batch: Any, error: type[Except
     assert db.view("q").value == 3.0
 
 
+def test_a_batch_that_is_no_mapping_is_refused(db: Any) -> None:
+    with pytest.raises(DataError, match="mapping from tables to their changes, not list"):
+        db.apply([(1, 2)])
+
+
+def test_a_view_that_cannot_be_filled_is_refused_by_name(db: Any) -> None:
+    db.execute("CREATE TABLE q (a BIGINT)")
+    db.insert("q", [(0,)])
+    before = state(db)
+    with pytest.raises(ValueRangeError, match="view 'w': 1 / 0: division by zero"):
+        db.execute("CREATE MATERIALIZED VIEW w AS SELECT 1 / a AS x FROM q")
+    assert state(db) == before
+
+
 def test_a_sum_out_of_range_is_refused_where_the_view_is_watched(db: Any) -> None:
     db.execute("CREATE TABLE r (a BIGINT); CREATE MATERIALIZED VIEW t AS SELECT sum(a) AS s FROM r")
     db.execute("CREATE MATERIALIZED VIEW u AS SELECT s FROM t")

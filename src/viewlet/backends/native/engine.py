@@ -25,6 +25,7 @@ from viewlet.backends.native.remembered import key_of, recall, remember
 from viewlet.backends.native.shown import arrow_columns
 from viewlet.backends.reference.engine import difference
 from viewlet.calculus.evaluate import Key, Number, Tables, evaluate_query
+from viewlet.core.casts import show
 from viewlet.core.types import Value
 from viewlet.errors import BackendError, ValueRangeError
 from viewlet.loops.from_triggers import Batches, triggers_to_loops
@@ -435,7 +436,9 @@ class NativeEngine:
         errors, at = failed
         where = f"table {table!r}"
         if rows is not None and 0 <= at < len(rows):
-            where += f", row {rows[at]}"
+            columns = self._compiler.catalog[table].columns
+            shown = (show(value, column.type) for value, column in zip(rows[at], columns, strict=True))
+            where += f", row ({', '.join(shown)})"
         self._apply_errors(errors, where)
 
     def _apply_errors(self, errors: int, where: str) -> None:
