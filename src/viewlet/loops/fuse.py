@@ -19,7 +19,19 @@ from viewlet.loops.nodes import Add, Block, Gather, Get, If, Loop, Op, Read, Spa
 
 
 def fuse_guards(block: Block) -> Block:
-    """Put guarded work together where it is the same, here and inside; all of it reads one state."""
+    """Put guarded work together where it is the same, here and inside; all of it reads one state.
+
+    >>> from viewlet.loops.nodes import Product
+    >>> from viewlet.loops.text import show_block
+    >>> def line(guard, field):
+    ...     x, k, a = Var(guard), Var("k"), Var(f"r_{field}")
+    ...     add = Add("t", (k,), ((field, (Product(1, (a, x)),)),))
+    ...     return If(call("<>", x, Const(0)), (Loop("r", (), ((0, k),), ((field, a),), (add,)),))
+    >>> print("\\n".join(show_block(fuse_guards((line("x", "n"), line("y", "s"))))))
+    if x <> 0 or y <> 0:
+      for r[*k] -> n: r_n, s: r_s:
+        t[k] += n: r_n*x, s: r_s*y
+    """
     fused: list[Op] = []
     for op in block:
         if isinstance(op, If | Loop | Gather | Total):
