@@ -18,7 +18,6 @@ import numpy as np
 import pyarrow as pa
 
 from viewlet.backends.base import ArrowChanges, Change, Row
-from viewlet.backends.native.image import entries_of
 from viewlet.calculus.evaluate import Key, Number
 from viewlet.changes import arrow_changes
 from viewlet.core.types import Schema
@@ -133,11 +132,10 @@ def encode_block(block: pa.RecordBatch) -> bytes:
     return _stream([pa.Table.from_batches([block])])
 
 
-def decode_block(body: bytes) -> Iterator[tuple[Key, Number]]:
+def decode_block(body: bytes) -> Iterator[pa.RecordBatch]:
     """The entries that :func:`encode_block` wrote."""
     with pa.ipc.open_stream(pa.py_buffer(body)) as reader:
-        for block in reader:
-            yield from entries_of(block)
+        yield from reader
 
 
 def blocks(items: Iterable[Item], size: int) -> Iterator[list[Item]]:

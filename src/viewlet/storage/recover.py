@@ -15,6 +15,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+import pyarrow as pa
+
 from viewlet.calculus.evaluate import Key, Number
 from viewlet.errors import StorageError
 from viewlet.sql.catalog import TableKind
@@ -111,7 +113,7 @@ class _Recovery:
 
     def _restore(self, parts: Iterator[Part]) -> None:
         births: dict[str, Any] = {}
-        views: list[tuple[CreateView, list[dict[Key, Number]]]] = []
+        views: list[tuple[CreateView, list[dict[Key, Number]], list[list[pa.RecordBatch]]]] = []
         for part in parts:
             match part.kind.split():
                 case ["table"]:
@@ -124,21 +126,23 @@ class _Recovery:
                 case ["view"]:
                     statement = self._definition(part.body)
                     assert isinstance(statement, CreateView)
-                    views.append((statement, [{} for _ in births[part.name]["labels"]]))
+                    labels = births[part.name]["labels"]
+                    views.append((statement, [{} for _ in labels], [[] for _ in labels]))
                 case ["entries", number]:
                     views[-1][1][int(number)].update(decode_entries(part.body))
                 case ["amounts", number]:
-                    views[-1][1][int(number)].update(decode_block(part.body))
+                    views[-1][2][int(number)].extend(decode_block(part.body))
                 case _:
                     raise StorageError(
                         f"{self._container.path}: the checkpoint holds an unknown {part.kind!r}"
                     )
-        for statement, entries in views:
+        for statement, entries, blocks in views:
             if self._later is not None:
                 self._define(statement)
             else:
                 birth, labels = births[statement.name]["birth"], births[statement.name]["labels"]
-                state = ViewState(statement, birth, dict(zip(labels, entries, strict=True)))
+                stored = [some or other for some, other in zip(blocks, entries, strict=True)]
+                state = ViewState(statement, birth, dict(zip(labels, stored, strict=True)))
                 self._database.restore_view(state)
 
     def _replay(self, entry: Entry) -> None:

@@ -6,12 +6,14 @@ that was kept by another program than today's compiler makes cannot be carried o
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Protocol, TypeAlias, runtime_checkable
+
+import pyarrow as pa
 
 from viewlet.backends.base import Engine
 from viewlet.backends.native.engine import NativeEngine
-from viewlet.backends.native.image import Frozen, FrozenMap
+from viewlet.backends.native.image import Frozen, FrozenMap, entries_of, load_block
 from viewlet.backends.reference.reevaluate import Reevaluate
 from viewlet.calculus.canonical import numbered_text
 from viewlet.calculus.evaluate import Key, Number
@@ -21,7 +23,10 @@ from viewlet.sql.catalog import TableKind
 from viewlet.triggers.program import Program
 from viewlet.triggers.reach import part_of
 
-StreamState: TypeAlias = Mapping[str, Mapping[Key, Number]]
+Entries: TypeAlias = Mapping[Key, Number] | Sequence[pa.RecordBatch]
+"""The entries of a map: as Python values, or as blocks in the form of a frozen map."""
+
+StreamState: TypeAlias = Mapping[str, Entries]
 """Entries by the definition of their map, or by the stream whose rows they are."""
 
 FrozenState: TypeAlias = Mapping[str, Mapping[Key, Number] | FrozenMap]
@@ -43,7 +48,7 @@ class LoadsMaps(Protocol):
         """Add entries to one map."""
 
 
-def state_of(engine: Engine, view: str) -> StreamState:
+def state_of(engine: Engine, view: str) -> Mapping[str, Mapping[Key, Number]]:
     """Copies of what a view holds of the streams that it reads; empty for a view of tables alone."""
     if isinstance(engine, Reevaluate):
         return {stream: dict(rows) for stream, rows in engine.stream_rows(view).items()}
@@ -75,11 +80,17 @@ def labels_of(engine: Engine, view: str) -> frozenset[str]:
 def load_state(engine: Engine, view: str, state: StreamState) -> None:
     """Give a newly created view what it held of streams: afterwards ``state_of`` gives ``state`` again."""
     if isinstance(engine, Reevaluate):
-        engine.load_stream_rows(view, {stream: _weights(rows) for stream, rows in state.items()})
+        rows = {stream: _weights(_python_entries(entries)) for stream, entries in state.items()}
+        engine.load_stream_rows(view, rows)
         return
     assert isinstance(engine, LoadsMaps), "whoever gave a state out can take it back"
     for label, name in _stream_maps(engine.program, view).items():
-        now, then = engine.contents(name), state[label]
+        now, stored = engine.contents(name), state[label]
+        if isinstance(engine, NativeEngine) and not isinstance(stored, Mapping) and not now:
+            for block in stored:
+                load_block(engine, name, block)
+            continue
+        then = _python_entries(stored)
         changed = {key: then.get(key, 0) - now.get(key, 0) for key in now.keys() | then.keys()}
         engine.load(name, {key: change for key, change in changed.items() if change})
 
@@ -92,6 +103,12 @@ def _stream_maps(program: Program, view: str) -> dict[str, str]:
         for m in part_of(program, view).maps.values()
         if tables(m.definition) & streams
     }
+
+
+def _python_entries(entries: Entries) -> Mapping[Key, Number]:
+    if isinstance(entries, Mapping):
+        return entries
+    return {key: number for block in entries for key, number in entries_of(block)}
 
 
 def _weights(rows: Mapping[Key, Number]) -> dict[Key, int]:

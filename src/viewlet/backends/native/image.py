@@ -18,7 +18,7 @@ from typing import IO
 import numpy as np
 import pyarrow as pa
 
-from viewlet.backends.native.engine import NativeEngine, Running
+from viewlet.backends.native.engine import NativeEngine, Running, program_error
 from viewlet.backends.native.forms import cell_kind
 from viewlet.backends.native.library import OpenProgram, finished, save
 from viewlet.calculus.evaluate import Key, Number
@@ -85,24 +85,80 @@ class FrozenMap:
     def blocks(self, rows: int) -> Iterator[pa.RecordBatch]:
         """Its entries, so many at a time."""
         self._frozen.wait()
-        place = self._running.loops.places[self._name]
-        record = self._running.loops.records[place.record]
-        number = self._running.source.records.index(place.record)
-        field = next(i for i, f in enumerate(record.fields) if f.name == place.field)
-        kind = PAIRS if record.fields[field].type.is_floating else INTEGERS
-        where = [place.order.index(i) for i in range(len(record.keys))]
-        stored = [cell_kind(key.type) for key in record.keys]
+        form = _Form.of(self._running, self._name)
+        where = [form.order.index(i) for i in range(len(form.keys))]
         after, first = 0, True
         while after or first:
-            after, runs = self._twin.amounts(number, field, after, rows)
-            keys = [_stored_column(stored[i], *runs[3 * i : 3 * i + 3]) for i in where]
+            after, runs = self._twin.amounts(form.record, form.field, after, rows)
+            keys = [_stored_column(form.keys[i], *runs[3 * i : 3 * i + 3]) for i in where]
             names = [*(f"key{i}" for i in range(len(keys))), AMOUNTS]
             count = len(runs[-1]) // 16
             amounts = pa.Array.from_buffers(WIDE, count, [None, pa.py_buffer(runs[-1])])
             block = pa.RecordBatch.from_arrays([*keys, amounts], names)
             if count:
-                yield block.replace_schema_metadata({AMOUNTS: kind})
+                yield block.replace_schema_metadata({AMOUNTS: form.amounts})
             first = False
+
+
+def load_block(engine: NativeEngine, name: str, block: pa.RecordBatch) -> None:
+    """Add entries to a map, in the form in which they were frozen; no entry becomes a Python object."""
+    running = engine.running()
+    form = _Form.of(running, name)
+    *keys, amounts = block.columns
+    if block.schema.metadata[AMOUNTS.encode()] != form.amounts or len(keys) != len(form.keys):
+        raise StorageError(f"map {name!r} was written in another form")
+    runs = [run for kind, i in zip(form.keys, form.order, strict=True) for run in _runs(kind, keys[i])]
+    try:
+        failed = running.opened.put(form.record, form.field, [*runs, _values(amounts, 16)])
+    except ValueError as reason:
+        raise StorageError(f"map {name!r}: {reason}") from None
+    if failed is not None:
+        raise program_error(failed[0], f"map {name!r}")
+
+
+@dataclass(frozen=True, slots=True)
+class _Form:
+    """Where a map is in its program: its record and field, the kinds of the record's keys and their order."""
+
+    record: int
+    field: int
+    keys: tuple[str, ...]
+    order: tuple[int, ...]
+    amounts: bytes
+
+    @staticmethod
+    def of(running: Running, name: str) -> _Form:
+        place = running.loops.places[name]
+        record = running.loops.records[place.record]
+        field = next(i for i, f in enumerate(record.fields) if f.name == place.field)
+        return _Form(
+            running.source.records.index(place.record),
+            field,
+            tuple(cell_kind(key.type) for key in record.keys),
+            tuple(place.order),
+            PAIRS if record.fields[field].type.is_floating else INTEGERS,
+        )
+
+
+def _runs(stored: str, column: pa.Array) -> list[bytes]:
+    """A key column as a program reads it: the opposite of :func:`_stored_column`."""
+    kind = {"VL_TEXT": pa.large_binary(), "VL_BOOLEAN": pa.bool_()}.get(stored, _STORED.get(stored))
+    if column.type != kind:
+        raise StorageError(f"a key is {column.type} where {kind} is expected")
+    column.validate(full=True)
+    presence = np.asarray(column.is_valid()).astype(np.uint8).tobytes()
+    if stored == "VL_BOOLEAN":
+        return [np.asarray(column.fill_null(False)).astype(np.uint8).tobytes(), presence, b""]
+    if stored != "VL_TEXT":
+        return [_values(column, kind.bit_width // 8), presence, b""]
+    offsets = np.frombuffer(column.buffers()[1], np.int64)[column.offset : column.offset + len(column) + 1]
+    texts = b"" if column.buffers()[2] is None else bytes(column.buffers()[2])
+    return [texts[offsets[0] : offsets[-1]], presence, (offsets[1:] - offsets[0]).tobytes()]
+
+
+def _values(column: pa.Array, width: int) -> bytes:
+    start = column.offset * width
+    return bytes(memoryview(column.buffers()[1])[start : start + len(column) * width])
 
 
 def _stored_column(stored: str, values: bytes, presence: bytes, ends: bytes) -> pa.Array:

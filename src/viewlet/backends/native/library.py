@@ -118,6 +118,9 @@ class OpenProgram(Protocol):
     def amounts(self, record: int, field: int, after: int, most: int) -> tuple[int, list[bytes]]:
         """Keys and one field of some entries, and where to go on, 0 at the end; see ``runtime/image.h``."""
 
+    def put(self, record: int, field: int, runs: list[bytes]) -> tuple[int, int] | None:
+        """Add entries in the form of :meth:`amounts`."""
+
     def sizes(self) -> list[tuple[int, int]]:
         """Entries and bytes of every record."""
 

@@ -13,7 +13,7 @@
  *   Program.suspect(), Program.check(view)                may a view have become unreadable, and has it?
  *   Program.counts(record, schema, array)                 how often the rows of a batch are in a record
  *   Program.add(record, entries), Program.sizes(), Program.bytes()
- *   save(..), finished(pid), Program.twin(), .thaw(fd), .amounts(..)   a state as it was, meanwhile (image.h)
+ *   save(..), finished(pid), Program.twin(), .thaw(fd), .amounts(..), .put(..)   a state as it was, meanwhile (image.h)
  *
  * A batch that fails is undone by its opposite, or from notes (undo.h), so that it leaves no trace; VL_E_LOST means that this was not
  * possible. The interpreter lock is released while a batch runs.
@@ -921,6 +921,7 @@ static PyMethodDef Program_methods[] = {
     {"twin", (PyCFunction)Program_twin, METH_NOARGS, "the same program without state"},
     {"thaw", (PyCFunction)Program_thaw, METH_O, "thaw(fd): take over a state that was saved"},
     {"amounts", (PyCFunction)Program_amounts, METH_VARARGS, "amounts(record, field, after, most) -> (after, runs)"},
+    {"put", (PyCFunction)Program_put, METH_VARARGS, "put(record, field, runs): adds what amounts() gave"},
     {"close", (PyCFunction)Program_close, METH_NOARGS, "give the state back"},
     {NULL, NULL, 0, NULL},
 };

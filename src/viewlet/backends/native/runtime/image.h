@@ -5,6 +5,7 @@
  *   Program.twin() -> Program             the same program without state
  *   Program.thaw(fd)                      gives a twin the state that is in a file
  *   Program.amounts(record, field, after, most) -> (after, runs)    entries, some at a time
+ *   Program.put(record, field, runs)      adds what amounts() gave, in this program or one like it
  *
  * Part of bridge.c. The child shares all pages with this process until one of the two writes to them: to freeze
  * a state takes as long as its page tables take to copy. The child may do next to nothing, for other threads
@@ -152,6 +153,85 @@ static PyObject *Program_amounts(Program *self, PyObject *args) {
     PyObject *list = done ? runs_to_list(runs, count) : NULL;
     free_runs(runs, count);
     return list ? Py_BuildValue("(KN)", (unsigned long long)after, list) : PyErr_NoMemory();
+}
+
+typedef struct {
+    const char *bytes;
+    Py_ssize_t size;
+} Given;
+
+/* Do the runs of a key hold `n` values of a kind? They come from a file. */
+static bool is_column(const Given *runs, uint8_t kind, Py_ssize_t n) {
+    if (runs[1].size != n) return false;
+    if (kind != VL_TEXT) return runs[0].size == n * (Py_ssize_t)WIDTH[kind];
+    int64_t last = 0, end;
+    if (runs[2].size != 8 * n) return false;
+    for (Py_ssize_t i = 0; i < n; i++, last = end) {
+        memcpy(&end, runs[2].bytes + 8 * i, 8);
+        if (end < last || end > runs[0].size) return false;
+    }
+    return true;
+}
+
+static vl_cell given_cell(vl_instance *x, const Given *runs, uint8_t kind, Py_ssize_t i) {
+    vl_cell cell = {0};
+    cell.null = runs[1].bytes[i] == 0;
+    if (cell.null) return cell;
+    if (kind == VL_TEXT) {
+        int64_t start = 0, end;
+        if (i) memcpy(&start, runs[2].bytes + 8 * (i - 1), 8);
+        memcpy(&end, runs[2].bytes + 8 * i, 8);
+        vl_text text = {(const uint8_t *)runs[0].bytes + start, (uint64_t)(end - start)};
+        cell.as.text = vl_intern(&x->arena, x->strings, text);
+    } else if (kind == VL_INT32) {
+        int32_t narrow;
+        memcpy(&narrow, runs[0].bytes + 4 * i, 4);
+        cell.as.i = narrow;
+    } else if (kind == VL_BOOLEAN) {
+        cell.as.i = runs[0].bytes[i] != 0;
+    } else {
+        memcpy(&cell.as, runs[0].bytes + (Py_ssize_t)WIDTH[kind] * i, WIDTH[kind]);
+    }
+    return cell;
+}
+
+/* put(record, field, [runs as in amounts()]) -> None, or (errors, row) */
+static PyObject *Program_put(Program *self, PyObject *args) {
+    Py_ssize_t number;
+    unsigned int field;
+    PyObject *list;
+    if (!PyArg_ParseTuple(args, "nIO!", &number, &field, &PyList_Type, &list)) return NULL;
+    const vl_record *r = record_at(self, number);
+    if (!r) return NULL;
+    Py_ssize_t count = 3 * (Py_ssize_t)r->keys + 1;
+    if (field >= r->fields || PyList_GET_SIZE(list) != count) return PyErr_Format(PyExc_ValueError, "not the form of this record");
+    vl_instance *x = &self->instance;
+    uint32_t at = r->keys + field;
+    Given *runs = calloc((size_t)count, sizeof *runs);
+    vl_cell *row = calloc(r->keys + r->fields, sizeof *row);
+    uint8_t *space = aligned_alloc(16, vl_round_up(r->size, 16));
+    bool fits = runs && row && space;
+    if (!fits) PyErr_NoMemory();
+    for (Py_ssize_t i = 0; fits && i < count; i++)
+        fits = PyBytes_AsStringAndSize(PyList_GET_ITEM(list, i), (char **)&runs[i].bytes, &runs[i].size) == 0;
+    Py_ssize_t n = fits ? runs[count - 1].size / 16 : 0;
+    for (uint32_t k = 0; fits && k < r->keys; k++) {
+        fits = is_column(&runs[3 * k], r->kinds[k], n);
+        if (!fits) PyErr_SetString(PyExc_ValueError, "not the form of this record");
+    }
+    x->arena.errors = 0;
+    for (Py_ssize_t i = 0; fits && i < n && !x->arena.errors; i++) {
+        for (uint32_t k = 0; k < r->keys; k++) row[k] = given_cell(x, &runs[3 * k], r->kinds[k], i);
+        memcpy(&row[at].as, runs[count - 1].bytes + 16 * i, 16);
+        if (r->forms[at] == VL_AS_I64) row[at].as.i = (int64_t)row[at].as.wide;
+        vl_record_add(x, r, row, space);
+    }
+    vl_errors errors = x->arena.errors;
+    x->arena.errors = 0;
+    free(runs);
+    free(row);
+    free(space);
+    return fits ? answer(errors, -1) : NULL;
 }
 
 #endif
