@@ -1,0 +1,119 @@
+"""The compiler: CPU time per query, size of programs, what enforced keys and view caches save.
+
+    python benchmarks/compiler.py [--quick]
+
+Compiling is from SQL text to the trigger program, every table changing, no C; the least of three runs, each
+with empty memories. View caches: changes of b per CPU second, each with a full refresh, of
+
+    SELECT sum(a.v) FROM a WHERE a.v > (SELECT sum(b.w) FROM b WHERE a.x * b.y > 5)
+
+in native code, with rows in a and b each, a tenth of the values different.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+import reports
+import viewlet
+from viewlet.backends.base import Strategy
+from viewlet.calculus import canonical, schedule
+from viewlet.sql import compile_query
+from viewlet.sql.catalog import Catalog
+from viewlet.sql.parse import CreateTable, parse
+from viewlet.triggers.compile import Compiler
+from viewlet.triggers.program import Program
+from viewlet.triggers.records import lay_out
+from viewlet.workloads import queries, schema
+
+RESULTS = Path(__file__).parent / "results" / "compiler"
+SUITES = ("finance", "nested", "tpch", "tpcds")
+GOAL = 1.0
+"""Seconds of CPU for any query of TPC-H."""
+
+DDL = "CREATE TABLE a (x BIGINT, v BIGINT); CREATE TABLE b (y BIGINT, w BIGINT);"
+NESTED = "SELECT sum(a.v) AS s FROM a WHERE a.v > (SELECT sum(b.w) FROM b WHERE a.x * b.y > 5)"
+
+
+def compiled(sql: str, catalog: Catalog, repeat: int = 3) -> tuple[float, Program]:
+    """The least CPU time of compiling a query, and its program."""
+    least, program = float("inf"), None
+    for _ in range(repeat):
+        for memory in (canonical.canonical_form, canonical._places, schedule.binds_all):
+            memory.cache_clear()
+        began = time.process_time()
+        compiler = Compiler(catalog, searches=True)
+        compiler.add("q", compile_query(sql, catalog))
+        least, program = min(least, time.process_time() - began), compiler.program()
+    assert program is not None
+    return least, program
+
+
+def size(program: Program) -> tuple[int, int]:
+    """Records, and statements of all triggers; those of one record are one."""
+    layout = lay_out(program.maps.values())
+    written = ({layout.places[s.target].record for s in t.statements} for t in program.triggers.values())
+    return len(layout.records), sum(map(len, written))
+
+
+def catalogs(suite: str) -> tuple[Catalog, Catalog]:
+    """The tables of a suite with their foreign keys as hints, and enforced."""
+    tables = [statement.table for statement in parse(schema(suite)) if isinstance(statement, CreateTable)]
+    keys = ([replace(key, enforced=True) for key in table.references] for table in tables)
+    enforced = [replace(table, references=tuple(own)) for table, own in zip(tables, keys, strict=True)]
+    return Catalog(tables), Catalog(enforced)
+
+
+def changes_per_second(rows: int, strategy: Strategy, seconds: float) -> float:
+    """Changes of b per CPU second, each refreshed by itself."""
+    random = np.random.default_rng(rows)
+    db = viewlet.connect(backend="native", strategy=strategy)
+    db.execute(f"{DDL} CREATE MATERIALIZED VIEW v AS {NESTED}")
+    values = [random.integers(-rows // 20, rows // 20, rows) for _ in range(4)]
+    db.insert("a", pa.table({"x": values[0], "v": values[1]}))
+    db.insert("b", pa.table({"y": values[2], "w": values[3]}))
+    done, count, began = 0, 1, time.process_time()
+    while (spent := time.process_time() - began) < seconds:
+        draws = [random.integers(-rows // 20, rows // 20, count) for _ in range(2)]
+        db.apply({"b": pa.table({"y": draws[0], "w": draws[1]})}, trigger="tuple")
+        done, count = done + count, min(2 * count, 256)
+    db.close()
+    return done / spent
+
+
+def main() -> None:
+    """Measure, print, and write ``results/compiler``."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="finance only, small data")
+    quick = parser.parse_args().quick
+    lines, figures = ["# Compiler", "", reports.header(), ""], {}
+    rows = []
+    for suite in SUITES[:1] if quick else SUITES:
+        hints, enforced = catalogs(suite)
+        for name, sql in queries(suite).items():
+            spent, program = compiled(sql, hints)
+            (records, statements), (fewer, less) = size(program), size(compiled(sql, enforced, 1)[1])
+            figures[f"{suite}/{name}"] = {"seconds": spent, "records": records, "statements": statements}
+            rows.append([suite, name, f"{spent:.3f}", f"{records} / {statements}", f"{fewer} / {less}"])
+    lines += reports.table(
+        ["suite", "query", "CPU seconds", "records / statements", "with foreign keys enforced"], rows
+    )
+    slow = [name for name, own in figures.items() if name.startswith("tpch/") and own["seconds"] > GOAL]
+    lines += [f"Goal: TPC-H under {GOAL} s each; missed by {', '.join(slow) or 'none'}.", ""]
+    rows = []
+    for count in (100,) if quick else (100, 1_000, 10_000):
+        rates = [changes_per_second(count, s, 0.5 if quick else 3.0) for s in ("higher_order", "view_caches")]
+        figures[f"caches/{count}"] = {"higher_order": rates[0], "view_caches": rates[1]}
+        rows.append([f"{count:,}", *map(reports.rate, rates), reports.times(rates[1], rates[0])])
+    lines += reports.table(["rows", "higher_order", "view_caches", "times"], rows)
+    reports.write(RESULTS, lines, figures)
+
+
+if __name__ == "__main__":
+    main()
