@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from itertools import cycle
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
 import viewlet
+from oracle.harness import nullable
 from viewlet.backends.native.engine import NativeEngine
 from viewlet.errors import ViewletError
+from viewlet.workloads import miniature, order_book, queries, schema
+from viewlet.workloads.stream import Stream, churn, with_nulls
 
 pytestmark = pytest.mark.native
 
@@ -165,3 +169,24 @@ def test_a_burst_is_told_as_columns_and_reads_the_same(
         assert db.stats().views == {name: len(db.view(name)) for name in "vuw"}
     assert heard[0] == heard[1]
     assert heard[0]
+
+
+def _streams() -> dict[str, Stream]:
+    book = order_book.stream(600, order_book.drawn(30), tick=400, nulls=0.02, deletions=0.4, lifetime=60)
+    tables = with_nulls(miniature.tables(orders=40), 0.02)
+    return {"finance": book, "nested": book, "tpch": churn(tables, seed=2, deletions=0.7)}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("suite", ["finance", "nested", "tpch"])
+def test_changes_of_every_query_of_the_workloads_add_up(suite: str) -> None:
+    db = viewlet.connect(backend="native")
+    db.execute(nullable(schema(suite)))
+    reading = set(db.catalog)
+    for name, query in queries(suite).items():
+        db.execute(f"CREATE MATERIALIZED VIEW {name} AS {query}")
+    mirrors = [Mirror(db, name) for name in queries(suite)]
+    for trigger, batch in zip(cycle(("auto", "tuple", "batch")), _streams()[suite].batches(20), strict=False):
+        db.apply({table: rows for table, rows in batch.items() if table in reading}, trigger=trigger)
+        for mirror in mirrors:
+            mirror.check()

@@ -21,14 +21,27 @@ def write_additions(out: Writer, at: CRecord) -> None:
     Where a program is large, its triggers call this: one copy of the work for each record.
     """
     amounts = every_field(at, "d{}")
-    parameters = "".join(f", {amount.form.value} {amount.text}" for _, amount in amounts)
-    head = f"vl_instance *x, {at.name}_record *known, const {at.name}_key *key{parameters}"
-    with out.block(f"static VL_APART void {at.name}_add({head})"):
+    with out.block(_addition(at)):
         out.line("vl_arena *const a = &x->arena;")
         out.line("program_state *const s = x->state;")
         out.line(f"if ({' && '.join(f'!({is_set(amount)})' for _, amount in amounts)}) return;")
         out.line(f"{at.name}_record *e = known ? known : {at.name}_touch(a, {at.map}, key);")
         change_entry(out, at, "e", amounts, whole=False)
+
+
+def _addition(at: CRecord) -> str:
+    """The head of the function that adds to an entry."""
+    amounts = "".join(f", {amount.form.value} {amount.text}" for _, amount in every_field(at, "d{}"))
+    parameters = f"vl_instance *x, {at.name}_record *known, const {at.name}_key *key{amounts}"
+    return f"static VL_APART void {at.name}_add({parameters})"
+
+
+def declare(out: Writer, at: CRecord) -> None:
+    """The functions that change entries or hear of it, for procedures that come before them."""
+    if at.apart:
+        out.line(f"{_addition(at)};")
+    if at.fed:
+        out.line(f"VL_COLD void {at.name}_before(vl_instance *x, const {at.name}_record *e);")
 
 
 def every_field(at: CRecord, names: str) -> Amounts:

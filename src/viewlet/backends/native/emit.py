@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from viewlet.backends.native.additions import (
     added,
     change_entry,
+    declare,
     every_field,
     remember,
     watch,
@@ -88,6 +89,8 @@ def emit(program: LoopProgram) -> Source:
     _write_functions(functions, registry)  # may add constants, which the state holds
     _write_state(head, records.values(), registry)
     head.lines += functions.lines
+    for at in records.values():
+        declare(head, at)
     head.lines += [text.replace("PROCEDURE", name, 1) for text, name in registry.procedures.items()]
     tail = Writer()
     _write_init(tail, records.values(), registry)
