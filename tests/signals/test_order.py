@@ -104,7 +104,12 @@ def test_revisions_add_up_to_the_result_in_order(query):
         shuffled = data.take(pa.array(rng.permutation(data.num_rows)))
         session = query.start(lateness=10, late="revise", horizon=10**6)
         bounds = [0, *sorted(cuts_of(data.num_rows, seed)), data.num_rows]
-        changes = [session.push(shuffled.slice(a, b - a)) for a, b in itertools.pairwise(bounds)]
+        changes = []
+        for number, (a, b) in enumerate(itertools.pairwise(bounds)):
+            if number == seed % 5:  # a restart in the middle
+                saved = session.checkpoint()
+                session = query.start(lateness=10, late="revise", horizon=10**6).restore(saved)
+            changes.append(session.push(shuffled.slice(a, b - a)))
         changes.append(session.flush())
         weights: dict = {}
         for part in changes:
@@ -150,6 +155,10 @@ def test_a_checkpoint_knows_its_query(tmp_path):
     assert other.push(table(("a", 40, 4))).equals(session.push(table(("a", 40, 4))))
     with pytest.raises(vs.SessionError, match="another query"):
         SOURCE.sample(7).start().restore(tmp_path / "state")
+    with pytest.raises(vs.SessionError, match="another query"):
+        QUERY.fir([1.0, 2.0]).start().restore(QUERY.fir([1.0, 3.0]).start().checkpoint())
+    with pytest.raises(vs.SessionError, match="revise"):
+        QUERY.start(lateness=0, late="revise", horizon=9).restore(tmp_path / "state")
     session.flush()
     with pytest.raises(vs.SessionError, match="flushed"):
         session.push(table(("a", 50, 4)))

@@ -22,8 +22,8 @@ KINDS = {kind.__name__: kind for kind in (Events, Runs, Frames, WindowSpec)}
 def dump(snapshot: Any) -> bytes:
     """A snapshot as bytes.
 
-    >>> load(dump({"a": [1, None, np.arange(3)]}))["a"][2].tolist()
-    [0, 1, 2]
+    >>> load(dump({"a": [b"x", None, np.array([0, 1])]}))
+    {'a': [b'x', None, array([0, 1])]}
     """
     arrays: dict[str, Any] = {}
     outline = json.dumps(_flatten(snapshot, arrays))
@@ -56,6 +56,8 @@ def _flatten(value: Any, arrays: dict[str, Any]) -> Any:
             return value
         case np.integer():
             return int(value)
+        case bytes():
+            return {"bytes": _store(np.frombuffer(value, np.uint8), arrays)}
         case np.ndarray():
             if value.dtype == object:
                 raise SessionError(
@@ -96,6 +98,8 @@ def _build(outline: Any, archive: Any) -> Any:
             return [_build(item, archive) for item in outline]
         case {"array": name}:
             return archive[name]
+        case {"bytes": name}:
+            return archive[name].tobytes()
         case {"table": name} | {"column": name}:
             table = pa.ipc.open_stream(archive[name].tobytes()).read_all()
             return table if "table" in outline else table.column(0).combine_chunks()

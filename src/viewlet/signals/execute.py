@@ -63,6 +63,14 @@ class Executor:
                 self._propagate(number, chunk, out)
         return self._tables(out)
 
+    def bind(self, schemas: dict[str, pa.Table]) -> None:
+        """Learn the column types of sources from a checkpoint: keys, then time, as empty tables."""
+        for source in self.sources:
+            table = schemas.get(source.node.name)
+            if table is not None:
+                *source.key_types, source.time_type = table.schema.types
+                source.index = self.spaces.index(source.key_types or [pa.int64()])
+
     def snapshot(self) -> dict[str, Any]:
         """All that later batches depend on."""
         return {

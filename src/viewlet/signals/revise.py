@@ -54,6 +54,24 @@ class Revisions:
         changes = [table for table in changes if table.num_columns]
         return pa.concat_tables(changes) if changes else pa.table({})
 
+    def snapshot(self) -> dict[str, Any]:
+        """All that later batches depend on: the running state, and the bases with what came since."""
+        return {
+            "bound": self.bound,
+            "executor": self.executor.snapshot(),
+            "bases": [
+                {"time": base.time, "saved": base.saved, "events": base.events, "outputs": base.outputs}
+                for base in self.bases
+            ],
+        }
+
+    def restore(self, snapshot: dict[str, Any], schemas: dict[str, pa.Table]) -> None:
+        """Go on from a snapshot of the same query."""
+        self.bound = snapshot["bound"]
+        self.executor.bind(schemas)
+        self.executor.restore(snapshot["executor"])
+        self.bases = [_Base.from_snapshot(base) for base in snapshot["bases"]]
+
     def _still_open(self, ready: pa.Table, late: pa.Table) -> tuple[pa.Table, pa.Table]:
         """Events late only within this batch join those in order; nothing was emitted past them yet."""
         times = self._times(late)
@@ -106,9 +124,16 @@ class _Base:
 
     def __init__(self, time: int, executor: Executor | None) -> None:
         self.time = time
-        self.saved = None if executor is None else checkpoint.dump(executor.snapshot())
+        self.saved: bytes | None = None if executor is None else checkpoint.dump(executor.snapshot())
         self.events: list[pa.Table] = []
         self.outputs: list[pa.Table] = []
+
+    @classmethod
+    def from_snapshot(cls, parts: dict[str, Any]) -> _Base:
+        """A base that a checkpoint holds."""
+        base = cls(parts["time"], None)
+        base.saved, base.events, base.outputs = parts["saved"], parts["events"], parts["outputs"]
+        return base
 
     def resume(self, query: Any, sample: pa.Table) -> Executor:
         """An executor in that state."""

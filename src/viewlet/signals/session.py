@@ -118,8 +118,6 @@ class Session:
 
     def snapshot(self) -> dict[str, Any]:
         """The checkpoint as nested values; arrays are shared with the running session."""
-        if self.revisions is not None:
-            raise SessionError("a session that revises late events cannot be checkpointed")
         return {
             "query": describe(self.query.node),
             "schemas": {
@@ -127,21 +125,21 @@ class Session:
             },
             "executor": self.executor.snapshot(),
             "reorder": {name: [r.latest, r.held] for name, r in self.reorder.items()},
+            "revisions": None if self.revisions is None else self.revisions.snapshot(),
         }
 
     def restore_snapshot(self, snapshot: dict[str, Any]) -> None:
         """Go on from a snapshot."""
-        for source in self.executor.sources:
-            table = snapshot["schemas"].get(source.node.name)
-            if table is not None:
-                kinds = table.schema.types
-                source.key_types, source.time_type = kinds[:-1], kinds[-1]
-                source.index = self.executor.spaces.index(source.key_types or [pa.int64()])
+        if (snapshot["revisions"] is None) != (self.revisions is None):
+            raise SessionError("the checkpoint and this session differ in late='revise'; start it as it was")
+        self.executor.bind(snapshot["schemas"])
         self.executor.restore(snapshot["executor"])
         for name, (latest, held) in snapshot["reorder"].items():
             if name not in self.reorder:
                 raise SessionError("the checkpoint was taken with lateness; start this session with it too")
             self.reorder[name].commit({"latest": latest, "held": held})
+        if self.revisions is not None:
+            self.revisions.restore(snapshot["revisions"], snapshot["schemas"])
 
     # -- helpers --------------------------------------------------------------------------------------------
 

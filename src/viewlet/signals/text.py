@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from dataclasses import fields
 from typing import Any
 
@@ -13,7 +14,7 @@ def describe(node: Node, depth: int = 0) -> str:
 
     >>> from viewlet.signals import source
     >>> print(source(key="k", time="t", value="v").sample(10).fir([0.5, 0.5]).explain())
-    Fir(taps=2 values, missing='zero')
+    Fir(taps=2 values #144232c9, missing='zero')
       Sample(period=10, offset=0, policy=exact, names=('v',))
         Source(name='input', key=('k',), time='t', duration=1, value=('v',))
     """
@@ -37,7 +38,8 @@ def _short(value: Any) -> str:
         return repr(value)
     if isinstance(value, tuple):
         numbers = value and all(isinstance(item, int | float | complex | tuple) for item in value)
-        return f"{len(value)} values" if numbers else "(" + ", ".join(map(_short, value)) + ",)"
+        mark = zlib.crc32(repr(value).encode())  # other taps are another query
+        return f"{len(value)} values #{mark:08x}" if numbers else "(" + ", ".join(map(_short, value)) + ",)"
     if callable(value):
         return getattr(value, "__qualname__", type(value).__name__)
     return type(value).__name__
