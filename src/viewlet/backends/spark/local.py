@@ -109,7 +109,8 @@ def local_program(distributed: DistProgram, mode: Mode) -> LocalProgram:
     for view in views.values():
         read = relations(tuple(part.term for part in view.output))
         building.empty(view.name, [n for n in read if isinstance(distributed.placement[n], Dist)])
-    program = Program(building.tables, building.maps, building.triggers, building.batch_triggers, views)
+    tables = {**distributed.tables, **building.tables}  # definitions of maps speak of the former
+    program = Program(tables, building.maps, building.triggers, building.batch_triggers, views)
     return LocalProgram(program, building.shapes, building.scopes, building.events)
 
 
