@@ -16,13 +16,18 @@ import sys
 import viewlet
 from viewlet.errors import StorageError
 
-LIMIT = 400_000
+LIMIT = 700_000
+SEEN = 5_000
+"""Groups of a stream: what a view holds of them is in no table."""
 
 
 def main(path: str, durability: str) -> None:
     db = viewlet.connect(path, durability=durability, checkpoint_bytes=1 << 40)  # type: ignore[arg-type]
     db.execute("CREATE TABLE r (a BIGINT, b VARCHAR)")
     db.execute("CREATE MATERIALIZED VIEW n AS SELECT count(*) AS n, max(a) AS m FROM r")
+    db.execute("CREATE STREAM s (a BIGINT)")
+    db.execute("CREATE MATERIALIZED VIEW seen AS SELECT a, count(*) AS n FROM s GROUP BY a")
+    db.insert("s", [(number,) for number in range(SEEN)])
     _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (LIMIT, hard))
     acknowledged, refused = [], []
@@ -36,8 +41,9 @@ def main(path: str, durability: str) -> None:
     try:
         db.checkpoint()
         checkpoint = "written"
-    except StorageError:
-        checkpoint = "refused"
+    except StorageError as reason:
+        checkpoint = f"refused: {reason}"
+    assert len(db.view("seen")) == SEEN
     resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
     db.insert("r", [(1000, "room again")])
     print(

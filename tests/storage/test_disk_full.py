@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import viewlet
+from storage import full_disk
 
 SCRIPT = Path(__file__).with_name("full_disk.py")
 
@@ -27,4 +28,5 @@ def test_a_full_disk(tmp_path: Path, durability: str) -> None:
         with viewlet.connect(path) as db:
             assert [a for a, _ in db.table("r").rows()] == result["rows"]
             assert db.view("n").rows() == [(len(result["rows"]), 1000)]
+            assert len(db.view("seen")) == full_disk.SEEN
             db.checkpoint()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import random
+import resource
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -105,3 +106,12 @@ def test_no_room_for_the_copy(tmp_path: Path) -> None:
         assert isinstance(engine, NativeEngine)
         with pytest.raises(StorageError, match="cannot be copied to"):
             Frozen([engine], tmp_path / "missing")
+        soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (4096, hard))
+        try:
+            frozen = Frozen([engine], tmp_path)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        with pytest.raises(StorageError, match="is there room on the disk"):
+            next(frozen.map(engine, next(iter(engine.program.maps))).blocks(10))
+        frozen.close()

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from viewlet.backends.base import Engine
 from viewlet.backends.native.engine import NativeEngine
-from viewlet.backends.native.image import Frozen, FrozenMap, entries_of, load_block
+from viewlet.backends.native.image import Frozen, FrozenMap, entries_of, is_empty, load_blocks
 from viewlet.backends.reference.reevaluate import Reevaluate
 from viewlet.calculus.canonical import numbered_text
 from viewlet.calculus.evaluate import Key, Number
@@ -85,12 +85,11 @@ def load_state(engine: Engine, view: str, state: StreamState) -> None:
         return
     assert isinstance(engine, LoadsMaps), "whoever gave a state out can take it back"
     for label, name in _stream_maps(engine.program, view).items():
-        now, stored = engine.contents(name), state[label]
-        if isinstance(engine, NativeEngine) and not isinstance(stored, Mapping) and not now:
-            for block in stored:
-                load_block(engine, name, block)
+        stored = state[label]
+        if isinstance(engine, NativeEngine) and not isinstance(stored, Mapping) and is_empty(engine, name):
+            load_blocks(engine, name, stored)
             continue
-        then = _python_entries(stored)
+        now, then = engine.contents(name), _python_entries(stored)
         changed = {key: then.get(key, 0) - now.get(key, 0) for key in now.keys() | then.keys()}
         engine.load(name, {key: change for key, change in changed.items() if change})
 

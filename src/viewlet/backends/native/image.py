@@ -9,7 +9,7 @@ integer or, where the sum is of DOUBLEs, a pair of doubles that stand for their 
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -25,6 +25,7 @@ from viewlet.calculus.evaluate import Key, Number
 from viewlet.errors import StorageError
 
 AMOUNTS = "amounts"
+LOADED_ROWS = 1 << 16
 INTEGERS, PAIRS = b"integers", b"pairs"
 WIDE = pa.binary(16)
 _STORED = {"VL_INT32": pa.int32(), "VL_INT64": pa.int64(), "VL_DOUBLE": pa.float64(), "VL_DECIMAL": WIDE}
@@ -100,9 +101,28 @@ class FrozenMap:
             first = False
 
 
-def load_block(engine: NativeEngine, name: str, block: pa.RecordBatch) -> None:
-    """Add entries to a map, in the form in which they were frozen; no entry becomes a Python object."""
+def is_empty(engine: NativeEngine, name: str) -> bool:
+    """Has a map no entries?"""
     running = engine.running()
+    form = _Form.of(running, name)
+    _, runs = running.opened.amounts(form.record, form.field, 0, 1)
+    return not runs[-1]
+
+
+def load_blocks(engine: NativeEngine, name: str, blocks: Sequence[pa.RecordBatch]) -> None:
+    """Add entries to a map, in the form in which they were frozen; no entry becomes a Python object.
+
+    They come in any order: in that of the table they were in, which is that of their hashes, they would all
+    crowd at one end of the table that they go to, while it grows.
+    """
+    if blocks:
+        table = pa.Table.from_batches(blocks)
+        shuffled = table.take(np.random.default_rng(0).permutation(len(table)))
+        for block in shuffled.to_batches(max_chunksize=LOADED_ROWS):
+            _load_block(engine.running(), name, block)
+
+
+def _load_block(running: Running, name: str, block: pa.RecordBatch) -> None:
     form = _Form.of(running, name)
     *keys, amounts = block.columns
     if block.schema.metadata[AMOUNTS.encode()] != form.amounts or len(keys) != len(form.keys):
