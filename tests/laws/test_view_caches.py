@@ -11,7 +11,7 @@ from laws.nested_sql import changes
 from laws.test_maintenance import check
 from viewlet.backends.base import Bag, Granularity
 from viewlet.backends.reference.engine import ReferenceEngine
-from viewlet.plan.evaluate import consolidate
+from viewlet.plan.evaluate import consolidate, evaluate_query
 from viewlet.sql import compile_query
 from viewlet.sql.catalog import Catalog
 from viewlet.sql.parse import CreateTable, parse
@@ -82,6 +82,24 @@ def test_caches_are_shared_by_views_and_dropped_with_the_last() -> None:
     assert not compiler.program().maps
     compiler.add("v", compile_query(cached_query("threshold", "product"), CATALOG), "view_caches")
     assert caches(compiler.program())
+
+
+def test_who_asks_elsewhere_has_a_cache_of_its_own() -> None:
+    """The values that rows of c ask for are not those that rows of a ask for."""
+    views = {
+        "v": cached_query("threshold", "product"),
+        "w": "SELECT sum(c.u) AS s FROM c WHERE c.u > (SELECT sum(t.w) FROM b t WHERE c.z * t.y > 5)",
+    }
+    contents: dict[str, Bag] = {name: {} for name in CATALOG}
+    engine = ReferenceEngine()
+    for name, sql in views.items():
+        engine.create(name, compile_query(sql, CATALOG), CATALOG, contents, "view_caches")
+    assert len(caches(engine.program)) == 4
+    for table, change in changes(Random(3), CATALOG, 60, negatives=0.3):
+        contents[table] = consolidate([*contents[table].items(), (change.row, change.weight)])
+        engine.apply(table, [change], "tuple", frozenset())
+        for name, sql in views.items():
+            assert engine.output(name) == evaluate_query(compile_query(sql, CATALOG), contents, CATALOG)
 
 
 def test_no_cache_where_the_asking_rows_change_far_more_often() -> None:

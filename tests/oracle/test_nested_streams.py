@@ -12,7 +12,10 @@ from viewlet.workloads.stream import Stream, churn, with_nulls
 
 STRATEGIES = [
     "auto",
-    *(pytest.param(s, marks=pytest.mark.slow) for s in ("higher_order", "first_order", "reevaluate")),
+    *(
+        pytest.param(s, marks=pytest.mark.slow)
+        for s in ("higher_order", "view_caches", "first_order", "reevaluate")
+    ),
 ]
 EVENTS = 30
 BOOKS = {

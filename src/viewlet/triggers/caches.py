@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from viewlet.calculus.canonical import Canonical, canonical_form, strip_values
 from viewlet.calculus.nodes import (
@@ -55,6 +55,9 @@ from viewlet.triggers.materialize import Restrictions, mentions_event
 from viewlet.triggers.program import MapDefinition
 from viewlet.triggers.work import Ordered, scans
 
+Asking: TypeAlias = tuple[str, tuple[int, ...]]
+"""The map whose entries ask for values, and which of its keys they ask for."""
+
 
 class Surroundings(Restrictions, Protocol):
     """What caches are decided by: the tables as far as they are known, and the engine's access paths."""
@@ -75,15 +78,16 @@ class Cache:
 
 @dataclass(slots=True)
 class ViewCaches:
-    """The caches of a program, by the canonical text of the sums that they hold."""
+    """The caches of a program: by the canonical text of the sums that they hold, and by who asks for them."""
 
     registry: MapRegistry
     surroundings: Surroundings
-    founded: dict[str, Cache] = field(default_factory=dict)
+    founded: dict[str, dict[Asking, Cache]] = field(default_factory=dict)
 
     def forget(self, maps: Collection[str]) -> None:
         """Drop the caches that are no more."""
-        self.founded = {text: c for text, c in self.founded.items() if c.values.name not in maps}
+        for text, caches in self.founded.items():
+            self.founded[text] = {by: c for by, c in caches.items() if c.values.name not in maps}
 
     # Recomputations: found caches
 
@@ -121,14 +125,16 @@ class ViewCaches:
         closed = times(product(Exists(factor.keys, domain)), summed)
         if not all(self.surroundings.restricted(f) for f in nested_factors(closed)):
             return None
-        if _name(form) not in self.founded:
+        caches = self.founded.setdefault(_name(form), {})
+        by = (asking.name, tuple(asking.keys.index(key) for key in form.keys))
+        if by not in caches:
             if not self._pays(factor, beside, table, given, domain, summed):
                 return None
             stem = "_".join([*tables_in_order(summed), "cache"])
             values = self.registry.reference(form.keys, form.keys, closed, stem)
             asked = self.registry.reference(form.keys, form.keys, domain)
-            self.founded[_name(form)] = Cache(form.keys, values, asked)
-        return _read(self.founded[_name(form)], form.keys)[0]
+            caches[by] = Cache(form.keys, values, asked)
+        return _read(caches[by], form.keys)[0]
 
     def _domain(self, asking: MapRef, keys: tuple[Var, ...]) -> Query:
         """The rows that ask for values at ``keys``, over tables."""
@@ -210,9 +216,10 @@ class ViewCaches:
         }
         named = tuple(v for key in keys.values() if isinstance(v := plain.get(key.name, key), Var))
         form = canonical_form(substitute_query(factor.query, plain), named)
-        cache = self.founded.get(_name(form))
-        if cache is None:
+        caches = self.founded.get(_name(form))
+        if not caches:
             return factor
+        cache = next(iter(caches.values()))
         given = {var.name: key for var, key in zip(named, keys.values(), strict=True)}
         values, asked = _read(cache, tuple(given[key.name] for key in form.keys))
         unasked = Exists(tuple(keys.values()), product(asked), negated=True)
