@@ -722,10 +722,10 @@ def workers(report: Report, n: int) -> None:
 def contraction_on_disk(n: int, path: Path) -> Any:
     """As :func:`contraction`, made strip by strip in a file: the workers' blocks are the only other copy."""
     rng = np.random.default_rng(n)
-    whole = np.lib.format.open_memmap(path, mode="w+", dtype=np.float64, shape=(n, n))
+    whole = np.lib.format.open_memmap(path, mode="w+", dtype=np.float64, shape=(n, n), fortran_order=True)
     for start in range(0, n, 500):
-        strip = whole[start : start + 500]
-        strip[:] = 0.9 * rng.standard_normal(strip.shape) / np.sqrt(n)
+        strip = whole[:, start : start + 500]
+        strip[:] = 0.9 * rng.standard_normal(strip.shape[::-1]).T / np.sqrt(n)
     return whole
 
 

@@ -13,7 +13,7 @@ import viewlet.linalg
 
 MODULES = [
     "viewlet.linalg",
-    *(f"viewlet.linalg.{module.name}" for module in pkgutil.iter_modules(viewlet.linalg.__path__)),
+    *(module.name for module in pkgutil.walk_packages(viewlet.linalg.__path__, "viewlet.linalg.")),
 ]
 GUIDE = Path(__file__).parents[2] / "docs" / "guide" / "linalg.md"
 

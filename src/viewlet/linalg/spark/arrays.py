@@ -193,9 +193,10 @@ class SparkArrays:
         return Distributed(blocks, self._finite(array))
 
     def _finite(self, array: Any) -> bool:
-        """Strip by strip: no temporary as large as the array."""
-        strips = range(0, array.shape[0], STRIP)
-        return all(self.inner.finite(array[start : start + STRIP]) for start in strips)
+        """Strip by strip as it lies in memory: no temporary as large as the array."""
+        oriented = array.T if array.flags.f_contiguous else array
+        strips = range(0, oriented.shape[0], STRIP)
+        return all(self.inner.finite(oriented[start : start + STRIP]) for start in strips)
 
     def total(self, matrix: Distributed, transposed: bool, thin: Any, shares: Sequence[Answer]) -> Any:
         """Add up the shares that blocks have of ``matrix @ thin``, then those of the waiting factors."""
