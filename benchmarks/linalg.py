@@ -363,6 +363,8 @@ def strategies(n: int, p: int) -> list[tuple[str, str]]:
     chosen = [("reevaluate", "linear"), ("incremental", "linear"), ("hybrid", "linear"), ("auto", "auto")]
     if p > 1:
         chosen.insert(2, ("incremental", "krylov"))
+    else:
+        chosen.append(("hybrid", "auto"))  # the goal for p = 1: never 10 % worse than the best of all
     if n <= 2000:
         chosen += [("incremental", "exponential"), ("incremental", "skip"), ("hybrid", "skip")]
     return chosen if n * p < 4 * 10**6 else [one for one in chosen if one[0] != "hybrid"]
