@@ -14,6 +14,7 @@ reported; LOST and WRONG must not occur. Faults take no quiet machine, figures d
 from __future__ import annotations
 
 import argparse
+import ctypes
 import json
 import os
 import platform
@@ -41,6 +42,7 @@ import clock  # noqa: E402  (the faults live beside the tests that use them)
 import damage  # noqa: E402
 
 BATCH = 10_000
+PAGE_OUT = 21  # MADV_PAGEOUT
 MODES = ("full", "batch", "off")
 SCHEMA = "CREATE TABLE bids (t BIGINT, id BIGINT, broker_id BIGINT, volume BIGINT, price BIGINT)"
 VIEW = (
@@ -159,13 +161,53 @@ def pause_table(folder: Path, rows: int, groups: int, backend: str) -> list[dict
     return [*table, *maps]
 
 
+def resident() -> int:
+    """The bytes of this process that are in memory."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
+
+
+def page_out() -> None:
+    """What the system does when memory is short: let go of pages that files hold."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    for line in Path("/proc/self/maps").read_text().splitlines():
+        if line.endswith("(deleted)") and " rw-s " in line:
+            start, end = (int(place, 16) for place in line.split()[0].split("-"))
+            libc.madvise(ctypes.c_void_p(start), ctypes.c_size_t(end - start), PAGE_OUT)
+
+
+def spill_table(folder: Path, groups: int, backend: str) -> list[dict[str, object]]:
+    """Maps in memory, and in files of which only hot pages need to be in memory."""
+    rng, result = np.random.default_rng(2), []
+    for spill in (None, folder):
+        before = resident()
+        with viewlet.connect(spill=spill, backend=backend) as db:
+            db.execute("CREATE STREAM s (g BIGINT, x BIGINT)")
+            db.execute("CREATE MATERIALIZED VIEW v AS SELECT g, sum(x) AS x FROM s GROUP BY g")
+            db.stats()
+
+            def batch(keys: np.ndarray, db: viewlet.Database = db) -> float:
+                return seconds(lambda: db.insert("s", pa.table({"g": keys, "x": keys % 500})))
+
+            starts = range(0, groups, BATCH)
+            filling = sum(batch(np.arange(start, start + BATCH)) for start in starts)
+            filled = resident() - before
+            page_out()
+            left = resident() - before
+            cold = batch(rng.integers(0, groups, BATCH))
+            hot = statistics.median(batch(np.arange(BATCH)) for _ in range(20))
+            figures = {
+                "fill, rows per second": round(groups / filling),
+                "memory, MB": round(filled / 1e6),
+                "memory after paging out, MB": round(left / 1e6),
+                "then 10,000 rows all over the map, ms": round(cold * 1e3, 1),
+                "then 10,000 rows of the same groups, ms": round(hot * 1e3, 2),
+            }
+        result.append({"maps": "in files" if spill else "in memory", "groups": groups, **figures})
+    return result
+
+
 def views_table(views: int, backend: str) -> list[dict[str, object]]:
     """Many views over one table: to create them, to compile them, to keep them fresh."""
-    (folder,) = {Path("/proc/self/statm")}
-
-    def resident() -> int:
-        return int(folder.read_text().split()[1]) * 4096
-
     with viewlet.connect(backend=backend) as db:
         db.execute(SCHEMA)
         before, began = resident(), time.perf_counter()
@@ -351,6 +393,7 @@ def figures(folder: Path, options: argparse.Namespace) -> None:
         "Ingest": ingest_table(folder, options.rows, options.backend),
         "Recovery": recovery_table(folder, options.logged_rows, options.backend),
         "Pauses": pause_table(folder, options.rows, options.groups, options.backend),
+        "Spill": spill_table(folder, options.groups // 3, options.backend),
         "Views over one table": views_table(options.views, options.backend),
     }
     write(options.out, "figures", said, tables)

@@ -12,13 +12,14 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, assert_never
 
 import pyarrow as pa
 
 from viewlet import adhoc
-from viewlet.backends import Backend
+from viewlet.backends import Backend, engine_for
 from viewlet.backends.base import Bag, Change, Granularity, MapStats, Row, Strategy
 from viewlet.backends.native.library import Gate
 from viewlet.changes import Batch, Data, read_changes, read_deletes, read_inserts, read_row
@@ -79,6 +80,12 @@ class _Copy:
         return self.image.to_arrow(self.columns) if self.query is None else to_arrow(*self.ordered())
 
 
+def _existing(folder: Path) -> Path:
+    if not folder.is_dir():
+        raise StorageError(f"spill={str(folder)!r}: there is no such folder")
+    return folder
+
+
 @contextmanager
 def _shallow() -> Iterator[None]:
     """Refuse statements that are deeper than this process's stack, wherever that is noticed."""
@@ -96,6 +103,7 @@ def connect(
     dialect: str = "spark",
     durability: Durability | None = None,
     memory_limit: int | str | None = None,
+    spill: str | os.PathLike[str] | None = None,
     checkpoint_bytes: int = 64 << 20,
     progress: Progress | None = None,
 ) -> Database:
@@ -105,7 +113,8 @@ def connect(
     ``"batch"`` and ``"off"`` the death of this process; after a power failure ``"batch"`` may lack the last
     batches and ``"off"`` may be lost. A checkpoint is written after each ``checkpoint_bytes`` of log.
     ``progress`` is called with the records read and to read while a file is opened. ``memory_limit`` is in
-    bytes, or a text such as ``"2GB"``.
+    bytes, or a text such as ``"2GB"``. ``spill`` is a folder for files that hold the maps of views: what is
+    cold in them need not stay in memory.
 
     >>> db = connect()
     >>> db.execute("CREATE TABLE bids (price BIGINT, volume BIGINT)")
@@ -118,9 +127,10 @@ def connect(
     if target is not None and not isinstance(target, (str, os.PathLike)):
         from viewlet.spark_database import connect_spark
 
-        options = {"durability": durability, "memory_limit": memory_limit}
+        options = {"durability": durability, "memory_limit": memory_limit, "spill": spill}
         return connect_spark(target, backend, strategy, dialect, options)
-    database = Database(backend=backend, strategy=strategy, dialect=dialect)
+    engines = backend if spill is None else partial(engine_for, backend, spill=_existing(Path(spill)))
+    database = Database(backend=engines, strategy=strategy, dialect=dialect)
     if target is not None:
         path = Path(os.fspath(target))
         database.attach(open_into(database, path, durability or "full", checkpoint_bytes, progress))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Collection
+from pathlib import Path
 from typing import Literal, Protocol, TypeAlias, get_args, runtime_checkable
 
 from viewlet.backends.base import Engine, Strategy
@@ -35,8 +36,10 @@ class ChecksRows(Protocol):
         """
 
 
-def engine_for(backend: Backend, strategy: Strategy) -> Engine:
+def engine_for(backend: Backend, strategy: Strategy, *, spill: Path | None = None) -> Engine:
     """The engine of a backend for a strategy; ``auto`` is native code where a C compiler is found.
+
+    Native maps live in files of the folder ``spill``, if it is given.
 
     >>> engine_for("reference", "reevaluate")
     <Reevaluate: no views>
@@ -48,7 +51,9 @@ def engine_for(backend: Backend, strategy: Strategy) -> Engine:
             f"there is no strategy {strategy!r}; choose one of {', '.join(get_args(Strategy))}"
         )
     if backend == "native" or (backend == "auto" and _has_compiler()):
-        return NativeEngine()
+        return NativeEngine(spill=spill)
+    if spill is not None:
+        raise BackendError(f"spill={str(spill)!r}: only native code can keep its maps in files")
     return Reevaluate() if strategy == "reevaluate" else ReferenceEngine()
 
 

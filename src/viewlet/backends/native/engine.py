@@ -11,6 +11,7 @@ from array import array
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -111,14 +112,19 @@ class NativeEngine:
 
     Triggers for whole batches are compiled where they are useful: where something is recomputed.
     With ``batches="all"`` every table has them. ``flags`` go to the C compiler;
-    ``limit`` bounds the bytes of all state, 0 does not.
+    ``limit`` bounds the bytes of all state, 0 does not; with ``spill`` it lives in files of that folder.
     """
 
     def __init__(
-        self, *, batches: Batches = "useful", flags: Sequence[str] = DEFAULT_FLAGS, limit: int = 0
+        self,
+        *,
+        batches: Batches = "useful",
+        flags: Sequence[str] = DEFAULT_FLAGS,
+        limit: int = 0,
+        spill: Path | None = None,
     ) -> None:
         self._compiler = Compiler(Catalog(), searches=True)
-        self._limit = limit
+        self._limit, self._spill = limit, spill
         self._flags = tuple(flags)
         self._batches: Batches = batches
         self._queries: dict[str, Query] = {}
@@ -455,7 +461,7 @@ class NativeEngine:
             return self._running
         program = self.program
         loops, source = self._in_c(program)
-        fresh = Running(program, loops, source, open_program(source, flags=self._flags, limit=self._limit))
+        fresh = Running(program, loops, source, self._open(source))
         new = {name for pending in self._pending for name in pending.maps}
         old = self._running
         if old is not None:
@@ -471,6 +477,9 @@ class NativeEngine:
         self._replay(fresh, {table: rows[table] for table in self._compiler.catalog.parents_first(rows)})
         self._running, self._pending, self._stale = fresh, [], False
         return fresh
+
+    def _open(self, source: Source) -> OpenProgram:
+        return open_program(source, flags=self._flags, limit=self._limit, spill=self._spill)
 
     def _in_c(self, program: Program) -> tuple[LoopProgram, Source]:
         """The program as loops and as C, or what that came to the last time."""

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import importlib.util
 import sysconfig
+import tempfile
 from collections.abc import Sequence
 from functools import lru_cache
 from importlib.machinery import ExtensionFileLoader
+from pathlib import Path
 from typing import Any, Protocol
 
 from viewlet.backends.native.build import (
@@ -156,13 +158,23 @@ def finished(child: int) -> bool:
     return written
 
 
-def open_program(source: Source, *, flags: Sequence[str] = DEFAULT_FLAGS, limit: int = 0) -> OpenProgram:
-    """Compile a program and start it with empty state; ``limit`` bounds its bytes, 0 does not."""
+def open_program(
+    source: Source, *, flags: Sequence[str] = DEFAULT_FLAGS, limit: int = 0, spill: Path | None = None
+) -> OpenProgram:
+    """Compile a program and start it with empty state; ``limit`` bounds its bytes, 0 does not.
+
+    With ``spill`` the state lives in a file of that folder, which has no name and goes with the program: the
+    system writes what is cold there when memory is short, and reads it again when it is needed.
+    """
     if source.compact:
         flags = flags_for_large(flags)
     path = compile_library(source.text, flags=flags)
     functions = tuple(map(_host_function, source.functions))
-    opened: OpenProgram = bridge().open(str(path), functions, limit)
+    if spill is None:
+        opened: OpenProgram = bridge().open(str(path), functions, limit)
+    else:
+        with tempfile.TemporaryFile(dir=spill) as file:
+            opened = bridge().open(str(path), functions, limit, file.fileno())
     return opened
 
 

@@ -1,6 +1,6 @@
 /* bridge.c: compiled programs as Python objects. Compiled once; programs are loaded by it.
  *
- *   open(path, functions, limit) -> Program
+ *   open(path, functions, limit, fd) -> Program           with its state in the file `fd`, unless that is -1
  *   Program.apply(table, rows, weights, batch)            rows of physical values; None, or (errors, row)
  *   Program.apply_arrow(table, schema, array, weights, batch)   capsules of the Arrow C Data Interface
  *   Program.lane(table, weight) -> callable               one row per call, as cheap as a call can be
@@ -50,6 +50,7 @@ typedef struct {
     PyObject *functions; /* tuple of callables */
     char *path;          /* of the library */
     uint64_t strings_at; /* in the state */
+    int file;            /* our own descriptor of the file that holds the state; -1: memory does */
     bool open, busy;
 } Program;
 
@@ -778,6 +779,8 @@ static PyObject *Program_close(Program *self, PyObject *unused) {
     (void)unused;
     if (self->busy) return PyErr_Format(PyExc_RuntimeError, "the program is running in another thread");
     if (self->open) vl_arena_close(&self->instance.arena);
+    if (self->file >= 0) close(self->file);
+    self->file = -1;
     free(self->instance.later.bytes);
     self->instance.later.bytes = NULL;
     forget_feeds(self);
@@ -788,6 +791,7 @@ static PyObject *Program_close(Program *self, PyObject *unused) {
 
 static void Program_dealloc(Program *self) {
     if (self->open) vl_arena_close(&self->instance.arena);
+    if (self->file >= 0) close(self->file);
     free(self->instance.later.bytes);
     forget_feeds(self);
     forget_notes(self);
@@ -937,7 +941,8 @@ static PyTypeObject ProgramType = {
 
 static bool start(Program *self, uint64_t limit) {
     vl_instance *x = &self->instance;
-    if (vl_arena_create(&x->arena, limit, NO_HASH)) return false;
+    if (self->file >= 0 ? vl_arena_create_file(&x->arena, self->file, limit, NO_HASH) : vl_arena_create(&x->arena, limit, NO_HASH))
+        return false;
     self->open = true;
     vl_account account = {0};
     vl_ref state = vl_alloc_zeroed(&x->arena, &account, self->program->state_bytes);
@@ -953,6 +958,7 @@ static Program *load_program(const char *path, PyObject *functions) {
     if (!self) return NULL;
     memset((char *)self + sizeof(PyObject), 0, sizeof *self - sizeof(PyObject));
     self->functions = Py_NewRef(functions);
+    self->file = -1;
     self->instance.host = self;
     self->instance.call = call_host;
     self->path = strdup(path);
@@ -971,10 +977,12 @@ static PyObject *open_program(PyObject *module, PyObject *args) {
     const char *path;
     PyObject *functions;
     unsigned long long limit;
+    int fd = -1;
     (void)module;
-    if (!PyArg_ParseTuple(args, "sO!K", &path, &PyTuple_Type, &functions, &limit)) return NULL;
+    if (!PyArg_ParseTuple(args, "sO!K|i", &path, &PyTuple_Type, &functions, &limit, &fd)) return NULL;
     Program *self = load_program(path, functions);
-    if (self && !start(self, limit)) {
+    if (self && fd >= 0) self->file = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+    if (self && ((fd >= 0 && self->file < 0) || !start(self, limit))) {
         Py_DECREF(self);
         return PyErr_NoMemory();
     }
@@ -982,7 +990,7 @@ static PyObject *open_program(PyObject *module, PyObject *args) {
 }
 
 static PyMethodDef module_methods[] = {
-    {"open", open_program, METH_VARARGS, "open(path, functions, limit) -> Program"},
+    {"open", open_program, METH_VARARGS, "open(path, functions, limit, fd) -> Program"},
     {"save", save_programs, METH_O, "save([(program, fd)]) -> pid of the child that writes their states"},
     {"finished", finished, METH_O, "finished(pid): wait for that child; has it written everything?"},
     {NULL, NULL, 0, NULL},

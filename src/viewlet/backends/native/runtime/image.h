@@ -11,6 +11,7 @@
  * a state takes as long as its page tables take to copy. The child may do next to nothing, for other threads
  * are gone in the midst of whatever they held; it writes and ends. It has no exit signal, so nobody else's wait
  * can meet it, and it closes every other file at once: a lock must not outlive a killed process in its child.
+ * A state that lives in a file is shared with the child for good: it is copied here, before there is a child.
  */
 #ifndef VL_IMAGE_H
 #define VL_IMAGE_H
@@ -53,7 +54,7 @@ static void close_all_but(const int *kept, Py_ssize_t n) {
 static void write_images(Program **programs, const int *files, Py_ssize_t n) {
     close_all_but(files, n);
     for (Py_ssize_t i = 0; i < n; i++)
-        if (vl_arena_save(&programs[i]->instance.arena, files[i])) _exit(1);
+        if (programs[i]->file < 0 && vl_arena_save(&programs[i]->instance.arena, files[i])) _exit(1);
     _exit(0);
 }
 
@@ -69,6 +70,11 @@ static PyObject *save_programs(PyObject *module, PyObject *list) {
         ready = PyArg_ParseTuple(PyList_GET_ITEM(list, i), "O!i", &ProgramType, &programs[i], &files[i]) &&
                 check_open(programs[i]);
     pid_t child = -1;
+    for (Py_ssize_t i = 0; ready && i < n; i++)
+        if (programs[i]->file >= 0 && vl_arena_save(&programs[i]->instance.arena, files[i])) {
+            ready = false;
+            PyErr_SetFromErrno(PyExc_OSError);
+        }
     if (ready) {
         child = split();
         if (child == 0) write_images(programs, files, n);
