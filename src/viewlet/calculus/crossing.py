@@ -8,7 +8,8 @@ average. With U' the values before the event and U those after it::
     ci - c'i                =  ci * {c'i is not TRUE}  -  c'i * {ci is not TRUE}
 
 Each ``ci * {c'i is not TRUE}`` holds for an interval of the compared variable, between the old threshold and
-the new one: an ordered index goes through the rows in it and no others.
+the new one: an ordered index goes through the rows in it and no others. Where U = U' it is empty, and
+``{U <> U'}`` says so beforehand: most events of a filtered total do not move it.
 """
 
 from __future__ import annotations
@@ -135,10 +136,12 @@ def _term_delta(term: Term, event: Event, names: Names) -> Query:
         product(*f.factors, *new, *map(Cond, conditions), coefficient=f.coefficient)
         for f in delta_term(Term(rest, term.coefficient), event, names)
     ]
+    sums = [f.var for f in values if id(f) in becomes]
+    has_moved = Cond(call("or", *(call("<>", var, before[var.name]) for var in sums)))
     conditions = _with_flat(conditions, moving)
     was = [substitute(condition, before) for condition in conditions]
     for i, (now, then) in enumerate(zip(conditions, was, strict=True)):
-        around = [*rest, *new, *old, *_each(was[:i]), *_each(conditions[i + 1 :])]
+        around = [*rest, *new, *old, has_moved, *_each(was[:i]), *_each(conditions[i + 1 :])]
         result.append(product(*around, *_each([now]), _fails(then), coefficient=term.coefficient))
         result.append(product(*around, *_each([then]), _fails(now), coefficient=-term.coefficient))
     return add(*result)
