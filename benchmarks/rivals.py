@@ -21,6 +21,7 @@ from viewlet.sql.catalog import Catalog
 from viewlet.workloads import schema
 
 Rows = list[tuple[Any, ...]]
+GIVEN_UP = "10s"
 KEYS = {"finance": "id"}
 """The column that names a row of a suite whose rows go."""
 
@@ -174,6 +175,7 @@ class PostgreSQL:
         self._text = question.in_dialect("postgres")
         self._connection = psycopg.connect(address, autocommit=True)
         run = self._connection.execute
+        run(f"SET statement_timeout = '{GIVEN_UP}'")  # the server would go on when its client is given up
         for table in question.tables:
             rows = _net(start[table], question)
             columns = (f"{field.name} {_postgres_type(field.type)}" for field in rows.schema)

@@ -51,7 +51,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="a small scale: shows that it works")
     parser.add_argument("--scale", type=float, default=0.1, help="TPC-H scale factor of the whole stream")
-    parser.add_argument("--rival-scale", type=float, default=0.02, help="and where rivals are asked")
+    parser.add_argument("--rival-scale", type=float, default=0.01, help="and where rivals are asked")
     parser.add_argument("--seconds", type=float, default=1.0, help="CPU seconds per measurement")
     parser.add_argument("--queries", nargs="*", default=list(queries("tpch")))
     parser.add_argument("--out", type=Path, default=RESULTS)
