@@ -1,7 +1,5 @@
 """Arrow data out of arbitrary bytes: whatever it claims, it is refused, or read as Arrow itself reads it.
 
-    python tests/fuzz/hostile_arrow.py [-max_total_time=60] [-runs=100000]     needs atheris
-
 A column is put together from raw buffers: hostile offsets, bitmaps shorter than they should be, counts of
 NULLs that are not true, dictionaries with indices that lead nowhere, lists; or sound columns have
 bytes changed. ``oracle`` is Arrow's own full validation, then its own Python values.
@@ -10,10 +8,10 @@ bytes changed. ``oracle`` is Arrow's own full validation, then its own Python va
 from __future__ import annotations
 
 import random
-import sys
 from collections.abc import Callable
 from contextlib import suppress
 from decimal import Decimal
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -163,14 +161,6 @@ def random_inputs(seed: int, count: int) -> list[bytes]:
     ]
 
 
-def main() -> None:
-    import atheris
-
-    atheris.instrument_imports(include=["viewlet"])
-    db = fresh("native")
-    atheris.Setup(sys.argv, lambda data: attempt(db, data) and None)
-    atheris.Fuzz()
-
-
-if __name__ == "__main__":
-    main()
+def starts() -> Callable[[bytes], str]:
+    """What ``run.py`` calls with every input."""
+    return partial(attempt, fresh("native"))

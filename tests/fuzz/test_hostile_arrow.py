@@ -15,7 +15,7 @@ import viewlet
 from fuzz import hostile_arrow
 from viewlet.errors import DataError, ViewletError
 
-SCRIPT = Path(hostile_arrow.__file__)
+SCRIPT = Path(__file__).with_name("run.py")
 
 
 @pytest.mark.parametrize(
@@ -37,7 +37,14 @@ def test_columns_out_of_arbitrary_bytes(backend: str, count: int) -> None:
 @pytest.mark.native
 def test_columns_that_coverage_leads_to(tmp_path: Path) -> None:
     pytest.importorskip("atheris")
-    command = [sys.executable, str(SCRIPT), "-max_total_time=60", "-max_len=700", str(tmp_path)]
+    command = [
+        sys.executable,
+        str(SCRIPT),
+        "hostile_arrow",
+        "-max_total_time=60",
+        "-max_len=700",
+        str(tmp_path),
+    ]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False, cwd=tmp_path)
     assert done.returncode == 0, done.stderr[-3000:]
 

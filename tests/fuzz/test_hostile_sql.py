@@ -13,7 +13,7 @@ import viewlet
 from fuzz import hostile_sql
 from viewlet.errors import ViewletError
 
-SCRIPT = Path(hostile_sql.__file__)
+SCRIPT = Path(__file__).with_name("run.py")
 DEEP = 10_000
 NESTED = {
     "sum": " + ".join(["a"] * DEEP),
@@ -47,7 +47,15 @@ def test_text_out_of_arbitrary_bytes(count: int) -> None:
 @pytest.mark.slow
 def test_text_that_coverage_leads_to(tmp_path: Path) -> None:
     pytest.importorskip("atheris")
-    command = [sys.executable, str(SCRIPT), "-max_total_time=60", "-max_len=60", "-timeout=60", str(tmp_path)]
+    command = [
+        sys.executable,
+        str(SCRIPT),
+        "hostile_sql",
+        "-max_total_time=60",
+        "-max_len=60",
+        "-timeout=60",
+        str(tmp_path),
+    ]
     done = subprocess.run(command, capture_output=True, text=True, timeout=400, check=False, cwd=tmp_path)
     assert done.returncode == 0, done.stderr[-3000:]
 
