@@ -43,10 +43,12 @@ def empty(shape: int | tuple[int, ...], dtype: Any = np.int64) -> Values:
 
 def _unused(size: int) -> Values:
     """Memory that no array refers to any more: a view counts as a reference to what it shows."""
-    buffers: list[Values] = _kept.__dict__.setdefault("buffers", [])
-    for raw in buffers:
-        if size + PAGE <= len(raw) <= 2 * size + PAGE and sys.getrefcount(raw) == 3:  # list, loop, argument
-            return raw
+    buffers: list[Values] = _kept.__dict__.setdefault("buffers", [])  # those asked for last at the end
+    for i in range(len(buffers)):
+        fits = size + PAGE <= len(buffers[i]) <= 2 * size + PAGE
+        if fits and sys.getrefcount(buffers[i]) == 2:  # the list, and the argument
+            buffers.append(buffers.pop(i))
+            return buffers[-1]
     buffers.append(np.empty(size + PAGE, np.uint8))
     while len(buffers) > 1 and sum(map(len, buffers)) > LIMIT:
         buffers.pop(0)

@@ -13,7 +13,8 @@ from viewlet.signals.native.fourier import block_length, fft, ifft, irfft, respo
 from viewlet.signals.specs import MODES, UNWINDOWS, SampleSpec, WindowSpec
 
 FAR = 1 << 13  # groups whose output lines fill the second-level cache
-SHIFT = 10  # neighbouring ids that are sorted together then
+SHIFT = 10  # bits of an id that do not matter to its neighbourhood
+BLOCK = 1 << 20  # rows that are sorted by neighbourhood at a time
 
 __all__ = [
     "combine",
@@ -59,12 +60,10 @@ def group_points(ids: Ints, scratch: Ints, start: Ints, values: Values) -> tuple
     if moved:
         start, values = _c(start), _c(values)
         to_start, to_values = empty(len(start)), empty(len(values), np.float64)
-        if len(keys) > FAR and bool((keys[1:] > keys[:-1]).all()):
-            rows, cursor = empty((len(ids), 3)), np.empty((int(keys[-1]) >> SHIFT) + 1, np.int64)
-            order = (len(keys), keys, ptr, scratch)
-            _call(
-                "vs_place_far", ids, len(ids), *order, start, values, rows, cursor, SHIFT, to_start, to_values
-            )
+        if len(keys) > FAR:
+            rows, parts = empty((BLOCK, 3)), (len(scratch) - 1 >> SHIFT) + 1
+            room = rows, BLOCK, np.empty(parts, np.int64), parts, SHIFT
+            _call("vs_place_far", ids, len(ids), scratch, start, values, *room, to_start, to_values)
         else:
             _call("vs_place_pair", ids, len(ids), scratch, start, values, to_start, to_values)
         start, values = to_start, to_values
