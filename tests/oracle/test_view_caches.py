@@ -43,4 +43,4 @@ def test_view_caches(backend: str) -> None:
 @pytest.mark.parametrize("engine", LONG, ids="-".join)
 @pytest.mark.parametrize("views", VIEWS)
 def test_every_condition_in_every_form(engine: Engine, views: dict[str, str]) -> None:
-    replay_everyhow(engine, DDL, views, churn(rows(12), 1, deletions=0.8), size=9, singles=20)
+    replay_everyhow(engine, DDL, views, churn(rows(16), 1, deletions=0.6), size=9, singles=20)
