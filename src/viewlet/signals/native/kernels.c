@@ -459,9 +459,9 @@ i64 vs_fir(i64 runs, const i64 *key, const i64 *first, const i64 *ptr, const dou
                 i64 part = min_i64(block, m - i) * w;
                 memcpy(x + keep, v + i * w, (size_t)part * 8);
                 convolve(taps, size, x + keep, part, w, y + i * w);
-                memmove(x, x + part, (size_t)keep * 8);
+                if (i + block < m) memmove(x, x + part, (size_t)keep * 8);
+                else memcpy(h, x + part, (size_t)keep * 8);
             }
-            memcpy(h, x, (size_t)keep * 8);
         }
         filled[k] = min_i64(size, filled[k] + m);
         last[k] = first[r] + m - 1;
