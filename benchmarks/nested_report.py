@@ -13,7 +13,7 @@ from reports import header, table
 MOST = 5
 """A logarithmic query may take so many times longer at the largest size than at the smallest."""
 
-RIVALS = ("first_order", "reevaluate", "duckdb", "duckdb rewritten")
+RIVALS = ("scans", "first_order", "reevaluate", "duckdb", "duckdb rewritten")
 
 
 def shown(result: dict[str, Any] | None) -> str:
@@ -169,7 +169,7 @@ def plot(report: Report, folder: Path) -> None:
             (k, report.ns(system, name, n), report.ns("viewlet", name, n)) for k, name in enumerate(names)
         ]
         known = [(k, theirs / own) for k, theirs, own in pairs if theirs and own]
-        axes.bar([k + 0.2 * i for k, _ in known], [ratio for _, ratio in known], 0.2, label=system)
+        axes.bar([k + 0.16 * i for k, _ in known], [ratio for _, ratio in known], 0.16, label=system)
     axes.set(yscale="log", ylabel="time per change relative to viewlet", title=f"n = {n:,}")
     axes.set_xticks([k + 0.3 for k in range(len(names))], names, rotation=45)
     axes.axhline(1, color="black", linewidth=0.5)

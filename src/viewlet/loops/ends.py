@@ -47,7 +47,8 @@ def ordered_end(lowering: Lowering, factor: Extremum, block: BlockBuilder, env: 
     if end is None:
         return None
     place = lowering.storage.place(end.interval.atom)
-    if not (_is_best_served if end.is_nested else _is_end_served)(end, place, factor.of):
+    served = (_is_best_served if end.is_nested else _is_end_served)(end, place, factor.of)
+    if not (served and lowering.storage.ordered):
         lowering.storage.scanned.add(end.interval.atom.name)
         return None
     return (_best if end.is_nested else _end)(lowering, factor, end, block, env)
@@ -156,7 +157,8 @@ def confined_level(
     position = place.arguments.index(found.key)
     column = place.record.keys[position]
     interval = Search(atom, found.key, (), found.rising, found.falling, (), frozenset())
-    if not is_ordered(column.type) or (column.nullable and _may_hold_at_null(interval)):
+    served = is_ordered(column.type) and not (column.nullable and _may_hold_at_null(interval))
+    if not (served and lowering.storage.ordered):
         lowering.storage.scanned.add(atom.name)
         return None
     searching = Searching(lowering, interval, Axis(position, (), "levels"), block, env)

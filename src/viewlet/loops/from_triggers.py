@@ -40,15 +40,17 @@ from viewlet.triggers.program import Program, Statement, Trigger, View
 Batches: TypeAlias = Literal["useful", "all"]
 
 
-def triggers_to_loops(program: Program, *, batches: Batches = "useful") -> LoopProgram:
+def triggers_to_loops(program: Program, *, batches: Batches = "useful", ordered: bool = True) -> LoopProgram:
     """The loops of a program; a table has loops for batches where something is recomputed, or always.
+
+    Without ``ordered`` indexes everything that they would answer is scanned.
 
     Key columns start with the types of the maps' definitions; where a statement adds a wider key, the column
     is widened and everything lowered again, until all fits.
     """
     keys: dict[tuple[str, int], KeyColumn] = {}
     while True:
-        storage = open_storage(program, keys)
+        storage = open_storage(program, keys, ordered=ordered)
         lowered = _lower(program, storage, batches)
         wider = {
             (op.record, i): column

@@ -50,7 +50,9 @@ def search_sum(lowering: Lowering, term: Term, block: BlockBuilder, env: Env) ->
     if search is None:
         return False
     given = any(isinstance(f, Let | Lift | Extremum) and f.var.name in env for f in search.dependents)
-    if given or not _is_served(lowering, search):  # a value that is given is a condition besides
+    if (
+        given or not lowering.storage.ordered or not _is_served(lowering, search)
+    ):  # a value that is given is a condition besides
         lowering.storage.scanned.add(search.atom.name)
         return False
 

@@ -44,6 +44,7 @@ class Storage:
     records: dict[str, Record]
     changes: dict[str, list[Change]] = field(default_factory=dict)
     keys: dict[tuple[str, int], KeyColumn] = field(default_factory=dict)
+    ordered: bool = True
     scanned: set[str] = field(default_factory=set)
     _temporaries: dict[object, str] = field(default_factory=dict)
 
@@ -110,7 +111,9 @@ class Storage:
         return name
 
 
-def open_storage(program: Program, keys: Mapping[tuple[str, int], KeyColumn]) -> Storage:
+def open_storage(
+    program: Program, keys: Mapping[tuple[str, int], KeyColumn], *, ordered: bool = True
+) -> Storage:
     """The records of a program's maps; ``keys`` gives key columns that turned out to be wider."""
     layout = lay_out(program.maps.values())
     records: dict[str, Record] = {}
@@ -123,7 +126,7 @@ def open_storage(program: Program, keys: Mapping[tuple[str, int], KeyColumn]) ->
         columns = [keys.get((record.name, i), column) for i, column in enumerate(columns)]
         fields = tuple(Field(f.name, f.type, f.map) for f in record.fields)
         records[record.name] = Record(record.name, "map", tuple(columns), fields, record.counted)
-    return Storage(program, layout, records, keys=dict(keys))
+    return Storage(program, layout, records, keys=dict(keys), ordered=ordered)
 
 
 def widened(column: KeyColumn, scalar: Scalar) -> KeyColumn:

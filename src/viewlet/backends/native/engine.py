@@ -113,6 +113,7 @@ class NativeEngine:
     Triggers for whole batches are compiled where they are useful: where something is recomputed.
     With ``batches="all"`` every table has them. ``flags`` go to the C compiler;
     ``limit`` bounds the bytes of all state, 0 does not; with ``spill`` it lives in files of that folder.
+    Without ``ordered`` indexes, what they would answer is scanned: for comparisons.
     """
 
     def __init__(
@@ -122,16 +123,18 @@ class NativeEngine:
         flags: Sequence[str] = DEFAULT_FLAGS,
         limit: int = 0,
         spill: Path | None = None,
+        ordered: bool = True,
     ) -> None:
-        self._compiler = Compiler(Catalog(), searches=True)
+        self._compiler = Compiler(Catalog(), searches=ordered)
         self._limit, self._spill = limit, spill
         self._flags = tuple(flags)
         self._batches: Batches = batches
+        self._ordered = ordered
         self._queries: dict[str, Query] = {}
         self._pending: list[_Pending] = []
         self._running: Running | None = None
         self._stale = True
-        self._history = ""
+        self._history = "" if ordered else "scans"
 
     def __repr__(self) -> str:
         return f"<NativeEngine: {', '.join(self._queries) or 'no views'}>"
@@ -396,7 +399,11 @@ class NativeEngine:
 
     def obstacles(self, name: str) -> tuple[str, ...]:
         """Why the view is not incremental; nothing if it is."""
-        loops = triggers_to_loops(self.program, batches=self._batches) if self._stale else self._run().loops
+        loops = (
+            triggers_to_loops(self.program, batches=self._batches, ordered=self._ordered)
+            if self._stale
+            else self._run().loops
+        )
         self._compiler.searches = AllBut(frozenset(loops.scanned))
         return self._compiler.obstacles(name)
 
@@ -486,7 +493,7 @@ class NativeEngine:
         key = key_of(self._history, self._batches)
         known: tuple[LoopProgram, Source] | None = recall(key)
         if known is None:
-            loops = triggers_to_loops(program, batches=self._batches)
+            loops = triggers_to_loops(program, batches=self._batches, ordered=self._ordered)
             known = loops, emit(loops)
             if len(self._queries) <= REMEMBERED_VIEWS:
                 remember(key, known)
