@@ -178,10 +178,9 @@ def test_without_java_the_demo_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.spark
 @pytest.mark.xdist_group("spark")
-def test_spark_makes_the_same_order_book_and_the_tables_of_tpch() -> None:
-    spark, reason = sources.spark_session()
-    if spark is None:
-        pytest.skip(str(reason))
+def test_spark_makes_the_same_order_book_and_the_tables_of_tpch(spark: Any) -> None:
+    found, reason = sources.spark_session()
+    assert (found, reason) == (spark, None)
     ours, theirs = (sources.orders_and_cancellations(5_000, session) for session in (None, spark))
     assert list(ours.rows()) == list(theirs.rows())
     tables = sources.order_tables(0, spark)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -58,15 +57,6 @@ def follow(name: str, engine: Any, folder: Path, batches: int) -> None:
 def test_duckdb(name: str, tmp_path: Path) -> None:
     with duckdb.connect() as connection:
         follow(name, connection, tmp_path, 3)
-
-
-@pytest.fixture(scope="module")
-def spark() -> Iterator[Any]:
-    pyspark = pytest.importorskip("pyspark.sql")
-    builder = pyspark.SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
-    session = builder.config("spark.sql.shuffle.partitions", "2").getOrCreate()
-    yield session
-    session.stop()
 
 
 @pytest.mark.spark

@@ -7,7 +7,7 @@ others, and the restricted query gives the result of the whole one. What is not 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -153,15 +153,6 @@ def test_postgres(postgres: Any) -> None:
     assert outcomes["followed"] > 8, outcomes
     outcomes = Counter(follow(seed, in_postgres, 6, 3, "reference") for seed in range(6100, 6115))
     assert outcomes["followed"] > 3, outcomes
-
-
-@pytest.fixture(scope="module")
-def spark() -> Iterator[Any]:
-    pyspark = pytest.importorskip("pyspark.sql")
-    builder = pyspark.SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
-    session = builder.config("spark.sql.shuffle.partitions", "1").getOrCreate()
-    yield session
-    session.stop()
 
 
 @pytest.mark.spark

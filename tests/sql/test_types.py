@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -51,10 +52,8 @@ def test_every_workload_query_has_a_golden_schema() -> None:
 
 
 @pytest.fixture(scope="module")
-def spark() -> Any:
-    sql = pytest.importorskip("pyspark.sql", reason="PySpark is not installed")
-    builder = sql.SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
-    return builder.config("spark.sql.timestampType", "TIMESTAMP_NTZ").getOrCreate()
+def spark(spark_with: Callable[..., Any]) -> Any:
+    return spark_with({"spark.sql.timestampType": "TIMESTAMP_NTZ"})
 
 
 def spark_name(kind: Type) -> str:
