@@ -12,9 +12,10 @@ from decimal import Decimal
 
 import pytest
 
-from agree.agreement import Pair, agree, catalog_of
+from agree.agreement import QUICK, Pair, agree, catalog_of
 from viewlet import workloads
 from viewlet.backends.base import Change
+from viewlet.backends.native.engine import NativeEngine
 from viewlet.changes import read_changes
 from viewlet.errors import ValueRangeError
 from viewlet.workloads import order_book
@@ -176,3 +177,17 @@ def test_what_has_no_order_or_no_exact_sum_is_scanned():
     assert "ordered by a" not in pair.native.explain("n")
     assert pair.native.obstacles("t")
     assert "range aggregate" in pair.native.explain("f")
+
+
+def test_without_ordered_indexes_everything_is_scanned():
+    """What they are measured against answers the same."""
+    catalog = catalog_of(TABLE.format(kind="BIGINT"))
+    sql = (SHAPES["closed from below"], "SELECT a, MAX(p) AS hi FROM r GROUP BY a")
+    pair = Pair(catalog, {})
+    pair.native = NativeEngine(flags=QUICK, ordered=False)
+    for i, text in enumerate(sql):
+        pair.create(f"v{i}", text, {})
+    assert "ordered by" not in pair.native.explain("v0")
+    for row in ((1, 3, 5), (1, 1, 7), (2, None, 1), (2, 4, 2), (1, 3, 5)):
+        pair.apply("r", [Change(row, 1)], "tuple")
+        pair.check(maps=False)
