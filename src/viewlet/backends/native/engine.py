@@ -27,6 +27,7 @@ from viewlet.backends.native.shown import arrow_columns
 from viewlet.backends.reference.engine import difference
 from viewlet.calculus.evaluate import Key, Number, Tables, evaluate_query
 from viewlet.core.casts import show
+from viewlet.core.scalar import Var
 from viewlet.core.types import Value
 from viewlet.errors import BackendError, ValueRangeError
 from viewlet.loops.from_triggers import Batches, triggers_to_loops
@@ -56,6 +57,9 @@ MESSAGES = {
 
 REMEMBERED_VIEWS = 24
 """Programs of so many views are remembered: each is written down with all views before it."""
+
+MOST_FIRST = 10_000
+"""Views that are cut to so many rows are not read whole."""
 
 REPLAY_ROWS = 500
 """From so many rows on, a first fill runs through the triggers instead of the reference evaluation."""
@@ -291,10 +295,13 @@ class NativeEngine:
     def output(self, name: str) -> Bag:
         """Read a view's rows from its records."""
         running = self._run()
-        pairs, errors = running.opened.rows(running.source.views.index(name))
+        names = tuple(column for column, _ in running.program.views[name].columns)
+        number = running.source.views.index(name)
+        wanted = first_rows(self._queries[name], names)
+        found = running.opened.top(number, *wanted) if wanted is not None else None
+        pairs, errors = running.opened.rows(number) if found is None else found
         if errors:
             raise program_error(errors, f"view {name!r}")
-        names = tuple(column for column, _ in running.program.views[name].columns)
         return cut(self._queries[name], names, consolidate(pairs))
 
     def tells(self, name: str) -> bool:
@@ -506,6 +513,22 @@ class NativeEngine:
                 number = fresh.source.tables.index(table)
                 failed = fresh.opened.apply(number, list(bag), list(bag.values()), batch)
                 self._apply(failed, table, list(bag))
+
+
+def first_rows(query: Query, names: tuple[str, ...]) -> tuple[bytes, bytes, int] | None:
+    """How a query that is cut orders its rows, and how many it wants, for ``OpenProgram.top``.
+
+    Nothing where it is not cut, wants many or none, or orders by what is no column.
+    """
+    plan = query.plan
+    if not isinstance(plan, Top) or plan.limit is None or not 0 < plan.limit + plan.offset <= MOST_FIRST:
+        return None
+    ordered = bytearray()
+    for key in plan.keys:
+        if not isinstance(key.scalar, Var) or key.scalar.name not in names or len(names) > 255:
+            return None
+        ordered += bytes([names.index(key.scalar.name), key.descending | key.nulls_first << 1])
+    return bytes(ordered), bytes(names.index(var.name) for _, var in query.columns), plan.limit + plan.offset
 
 
 def in_cells(batch: pa.RecordBatch) -> pa.RecordBatch:

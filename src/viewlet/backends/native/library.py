@@ -90,6 +90,15 @@ class OpenProgram(Protocol):
     def touched(self, view: int) -> int:
         """Under how many keys a followed view may have changed."""
 
+    def top(
+        self, view: int, keys: bytes, ties: bytes, rows: int
+    ) -> tuple[list[tuple[tuple[Any, ...], int]], int] | None:
+        """Rows of a view among which are its first ``rows``, and error bits; see ``runtime/top.h``.
+
+        ``keys`` are pairs of a column and how it is ordered (1: descending, 2: NULL first), ``ties`` the
+        columns that decide otherwise. Nothing if only all rows can tell.
+        """
+
     def count(self, view: int) -> tuple[int, int]:
         """The number of rows of a view, and error bits."""
 

@@ -7,6 +7,7 @@
  *   Program.row_gate(..), Program.value_gate(..)          the same for users of a database (gate.h)
  *   Program.rows(view), Program.entries(record)           lists of tuples
  *   Program.columns(view)                                 the rows as columns, for Arrow (shown.h)
+ *   Program.top(view, keys, ties, rows)                   the first rows in some order (top.h)
  *   Program.follow(views), Program.changes(view)          what changes in views from now on (changes.h)
  *   Program.value(view)                                   of a view with one row and one column
  *   Program.begin(), Program.restore(), Program.end()     several batches as one step, where sums round (undo.h)
@@ -885,6 +886,7 @@ static PyObject *Program_lane(Program *self, PyObject *args) {
 #include "gate.h"
 #include "shown.h"
 #include "changes.h"
+#include "top.h"
 #include "image.h"
 
 static Program *load_program(const char *path, PyObject *functions);
@@ -910,6 +912,7 @@ static PyMethodDef Program_methods[] = {
     {"changes", (PyCFunction)Program_changes, METH_O, "changes(view) -> ([(row, weight)], errors) since it is followed"},
     {"changes_columns", (PyCFunction)Program_changes_columns, METH_O, "changes_columns(view) -> ([bytes], errors)"},
     {"touched", (PyCFunction)Program_touched, METH_O, "touched(view): under how many keys it may have changed"},
+    {"top", (PyCFunction)Program_top, METH_VARARGS, "top(view, keys, ties, rows) -> ([(row, weight)], errors) or None"},
     {"count", (PyCFunction)Program_count, METH_O, "count(view) -> (rows, errors)"},
     {"check", (PyCFunction)Program_check, METH_O, "check(view) -> errors of reading it"},
     {"begin", (PyCFunction)Program_begin, METH_NOARGS, "batches from here to end() are one step; can restore() lead back?"},
