@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import itertools
 import json
 import subprocess
 import sys
@@ -15,6 +16,7 @@ import pytest
 import viewlet
 from viewlet.pipelines import Pipeline, load, run
 from viewlet.pipelines.definitions import PipelineError
+from viewlet.pipelines.lateness import read_delay
 from viewlet.pipelines.normalize import REASON, ROW, normalize
 from viewlet.sql.catalog import Table
 from viewlet.sql.parse import parse
@@ -155,6 +157,38 @@ def test_a_batch_delivered_again_is_not_applied_again(spark: Any, tmp_path: Path
     run(pipeline(source, sink, spark), spark, file, **options)
     with viewlet.connect(file) as db:
         assert ("bob", 7, 1) in db.view("spending").rows()
+
+
+def test_late_rows_go_to_quarantine(spark: Any, tmp_path: Path) -> None:
+    """A batch is judged by the latest time of those before it, also by those of a run before."""
+    days = iter([["10", "12"], ["12", "09", "11"], ["20"], ["12", "19"]])
+    file = str(tmp_path / "late.viewlet")
+
+    def take() -> dict[str, int]:
+        found = Pipeline(f"late{next(count)}")
+
+        @found.table(schema="id BIGINT, at TIMESTAMP", late=("at", "2 days"))
+        def events() -> Any:
+            rows = [(i, f"2024-01-{day} 00:00:00") for i, day in enumerate(next(days))]
+            return spark.createDataFrame(rows, "id long, at string")
+
+        progress = run(found, spark, file)
+        return {"good": progress.rows["events"], "late": progress.quarantined["events"]}
+
+    count = itertools.count()
+    assert take() == {"good": 2, "late": 0}
+    assert take() == {"good": 2, "late": 1}
+    assert take() == {"good": 1, "late": 0}
+    assert take() == {"good": 1, "late": 1}
+    with viewlet.connect(file) as db:
+        reasons = sorted(row[2] for row in db.table("quarantine").rows())
+    assert reasons == ["at: late, before 2024-01-10 00:00:00", "at: late, before 2024-01-18 00:00:00"]
+    wrong = Pipeline("wrong")
+    wrong.table(schema="id BIGINT, at DATE", name="t", late=("id", "1 day"))(lambda: None)
+    with pytest.raises(PipelineError, match="needs a TIMESTAMP or DATE column, not 'id'; at"):
+        run(wrong, spark, str(tmp_path / "wrong.viewlet"))
+    with pytest.raises(PipelineError, match="'soon' is no delay"):
+        read_delay("soon")
 
 
 def test_what_cannot_be_run_is_refused(spark: Any, tmp_path: Path) -> None:

@@ -25,12 +25,17 @@ class PipelineError(ViewletError):
 
 @dataclass(frozen=True, slots=True)
 class TableDefinition:
-    """A table that flows write to; ``unique`` are columns that tell a row which was sent again."""
+    """A table that flows write to.
+
+    ``unique`` are columns that tell a row which was sent again; ``late`` is a column with the time of a row
+    and how far behind the latest it may be.
+    """
 
     name: str
     schema: str
     kind: Kind
     unique: tuple[str, ...]
+    late: tuple[str, str] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,18 +85,26 @@ class Pipeline:
     sinks: dict[str, SinkDefinition] = field(default_factory=dict)
 
     def table(
-        self, *, schema: str, name: str | None = None, kind: Kind = "STREAM", unique: Sequence[str] = ()
+        self,
+        *,
+        schema: str,
+        name: str | None = None,
+        kind: Kind = "STREAM",
+        unique: Sequence[str] = (),
+        late: tuple[str, str] | None = None,
     ) -> Callable[[Function], Function]:
         """A table, fed by the DataFrame that the function returns.
 
         ``schema`` lists columns as CREATE TABLE does. A ``STREAM`` keeps no rows; a ``TABLE`` keeps them, so
         that its PRIMARY KEY holds. Of the rows of a batch that agree in the columns ``unique``, one counts.
+        With ``late=("time", "10 minutes")`` a row goes to quarantine whose time is that far behind the latest
+        of the batches before.
         """
 
         def define(function: Function) -> Function:
             own = name or function.__name__
             self._refuse_twice(own)
-            self.tables[own] = TableDefinition(own, schema, kind, tuple(unique))
+            self.tables[own] = TableDefinition(own, schema, kind, tuple(unique), late)
             self.flows[own] = FlowDefinition(own, own, function)
             return function
 
@@ -177,10 +190,15 @@ def _present() -> Pipeline:
 
 
 def table(
-    *, schema: str, name: str | None = None, kind: Kind = "STREAM", unique: Sequence[str] = ()
+    *,
+    schema: str,
+    name: str | None = None,
+    kind: Kind = "STREAM",
+    unique: Sequence[str] = (),
+    late: tuple[str, str] | None = None,
 ) -> Callable[[Function], Function]:
     """See :meth:`Pipeline.table`."""
-    return _present().table(schema=schema, name=name, kind=kind, unique=unique)
+    return _present().table(schema=schema, name=name, kind=kind, unique=unique, late=late)
 
 
 def append_flow(*, target: str, name: str | None = None) -> Callable[[Function], Function]:

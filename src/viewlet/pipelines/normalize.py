@@ -24,6 +24,7 @@ from pyspark.sql import functions as fn
 from viewlet.changes import CHANGE_TYPE, CHANGE_TYPES, WEIGHT
 from viewlet.core.types import Column, Kind, Type
 from viewlet.pipelines.definitions import PipelineError
+from viewlet.pipelines.lateness import Bound
 from viewlet.sql.catalog import Table
 
 REASON = "_reason"
@@ -31,7 +32,9 @@ ROW = "_row"
 ENVELOPE = frozenset({"op", "before", "after"})
 
 
-def normalize(frame: DataFrame, table: Table, unique: tuple[str, ...] = ()) -> DataFrame:
+def normalize(
+    frame: DataFrame, table: Table, unique: tuple[str, ...] = (), late: Bound | None = None
+) -> DataFrame:
     """The changes of a table that a DataFrame holds."""
     if {name.lower() for name in frame.columns} >= ENVELOPE:
         frame = _opened(frame)
@@ -49,6 +52,9 @@ def normalize(frame: DataFrame, table: Table, unique: tuple[str, ...] = ()) -> D
         value = _value(column)
         values.append(value.alias(column.name))
         reasons += _doubts(column, source, value, frame.schema[known[column.name]].dataType.simpleString())
+        if late is not None and late.column == column.name:
+            behind = value.cast("timestamp_ntz") < fn.lit(late.time).cast("timestamp_ntz")
+            reasons.append(fn.when(behind, fn.lit(f"{column.name}: late, before {late.time}")))
     reason = fn.concat_ws("; ", *reasons)
     found = frame.select(
         *values,

@@ -11,7 +11,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
+from datetime import datetime
 from threading import Lock
 from typing import Any
 
@@ -20,6 +20,14 @@ import pyarrow.compute as pc
 
 from viewlet.database import Database, connect
 from viewlet.pipelines.definitions import FlowDefinition, Pipeline, PipelineError, SinkDefinition
+from viewlet.pipelines.lateness import (
+    LATEST,
+    LATEST_SCHEMA,
+    Bound,
+    as_datetime,
+    check_time_column,
+    read_delay,
+)
 from viewlet.pipelines.normalize import REASON, ROW, normalize
 from viewlet.spark_database import SparkDatabase, folder_of
 
@@ -108,6 +116,10 @@ class _Running:
         for table in self._pipeline.tables.values():
             execute(f"CREATE {table.kind} IF NOT EXISTS {table.name} ({table.schema})")
         execute(f"CREATE TABLE IF NOT EXISTS {QUARANTINE} ({QUARANTINE_SCHEMA})")
+        for table in self._pipeline.tables.values():
+            if table.late is not None:
+                check_time_column(self._database.catalog[table.name], table.late[0])
+                execute(f"CREATE TABLE IF NOT EXISTS {LATEST} ({LATEST_SCHEMA})")
         for view in self._pipeline.views.values():
             query = view.function()
             if not isinstance(query, str):
@@ -134,7 +146,7 @@ class _Running:
             queries.append(
                 frame.writeStream.foreachBatch(self._batch(flow))
                 .queryName(flow.name)
-                .option("checkpointLocation", str(Path(self._checkpoint) / flow.name))
+                .option("checkpointLocation", f"{self._checkpoint.rstrip('/')}/{flow.name}")
                 .trigger(**trigger)
                 .start()
             )
@@ -156,21 +168,39 @@ class _Running:
         """One batch of a flow: one commit, of good rows and refused ones together."""
         definition = self._pipeline.tables[flow.target]
         table = self._database.catalog[flow.target]
-        found = normalize(frame, table, definition.unique).toArrow()
+        bound = None if definition.late is None else self._bound(table.name, *definition.late)
+        found = normalize(frame, table, definition.unique, bound).toArrow()
         refused = pc.is_valid(found[REASON])
         good = found.filter(pc.invert(refused)).drop_columns([REASON, ROW])
         bad = [
             {"flow": flow.name, "batch": number, "reason": row[REASON], "content": row[ROW]}
             for row in found.filter(refused).to_pylist()
         ]
+        changes = {table.name: good, **({QUARANTINE: bad} if bad else {})}
         with self._lock:
-            self._database.apply(
-                {table.name: good, QUARANTINE: bad} if bad else {table.name: good}, token=token
-            )
+            if definition.late is not None:
+                changes |= self._later(table.name, good[definition.late[0]])
+            self._database.apply(changes, token=token)
             for sink in self._pipeline.sinks.values():
                 self._write(sink)
             self.progress.count(flow.name, good.num_rows, len(bad))
             self._told(self.progress)
+
+    def _latest(self, target: str) -> list[tuple[str, datetime]]:
+        """The latest time that a table has taken, as the row that says so; none before the first."""
+        return [row for row in self._database.table(LATEST).rows() if row[0] == target]
+
+    def _bound(self, target: str, column: str, delay: str) -> Bound | None:
+        known = self._latest(target)
+        return Bound(column, known[0][1] - read_delay(delay)) if known else None
+
+    def _later(self, target: str, times: pa.ChunkedArray) -> dict[str, list[dict[str, Any]]]:
+        """The change of the latest time that a batch makes, if it is later."""
+        found, known = pc.max(times).as_py(), self._latest(target)
+        if found is None or (known and as_datetime(found) <= known[0][1]):
+            return {}
+        rows = [*((time, -1) for _, time in known), (as_datetime(found), 1)]
+        return {LATEST: [{"target": target, "latest": time, "_weight": weight} for time, weight in rows]}
 
     def _write(self, sink: SinkDefinition) -> None:
         if sink.emits == "rows":
