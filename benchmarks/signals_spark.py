@@ -38,6 +38,7 @@ def session() -> Iterator[Any]:
     from pyspark.sql import SparkSession
 
     builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
+    builder = builder.config("spark.ui.showConsoleProgress", "false")
     spark = builder.config("spark.sql.shuffle.partitions", "4").getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
     try:
@@ -56,15 +57,14 @@ def figure_batch(events: int, groups: list[int]) -> list[dict]:
             path = f"{folder}/{count}.parquet"
             pq.write_table(irregular(events, count), path)
             frame = spark.read.parquet(path)
-            contenders = {"viewlet": KEYED.sample(count, interpolate="linear").spark(frame)}
+            contenders = {"viewlet": KEYED.sample(count, interpolate="linear").spark}
             if count <= MOST_GROUPS_FOR_PANDAS:
-                by_hand = frame.groupBy("k").applyInPandas(per_group(count), "k long, t long, v double")
-                contenders["applyInPandas"] = by_hand
+                contenders["applyInPandas"] = by_hand(count)
             row: dict = {"groups": count}
-            for who, result in contenders.items():
-                discard(result.limit(10))
+            for who, query in contenders.items():
+                discard(query(frame.limit(200_000)))  # starts the workers, warms the JVM
                 start = tree_cpu()
-                discard(result)
+                discard(query(frame))
                 row[who] = events / (tree_cpu() - start)
                 print(f"  spark, {count:,} groups, {who}: {row[who] / 1e6:.3f} M/s", flush=True)
             rows.append(row)
@@ -75,13 +75,13 @@ def discard(result: Any) -> None:
     result.write.format("noop").mode("overwrite").save()
 
 
-def per_group(period: int) -> Callable[[pd.DataFrame], pd.DataFrame]:
+def by_hand(period: int) -> Callable[[Any], Any]:
     def interpolated(part: pd.DataFrame) -> pd.DataFrame:
         part = part.sort_values("t")
         beats, values = interpolate_each(period)(part["t"].to_numpy(), part["v"].to_numpy())
         return pd.DataFrame({"k": part["k"].iloc[0], "t": beats, "v": values})
 
-    return interpolated
+    return lambda frame: frame.groupBy("k").applyInPandas(interpolated, "k long, t long, v double")
 
 
 def tree_cpu() -> float:
