@@ -77,8 +77,7 @@ def tell_before(out: Writer, at: CRecord, entry: str) -> None:
 def remember(out: Writer, at: CRecord, entry: str) -> None:
     """An entry is about to change: note how it is, where the opposite change would not lead back."""
     if at.noted:
-        key = f"sizeof {entry}->key" if at.record.keys else "0"
-        out.line(f"vl_undo_remember(&x->undo, {at.name[1:]}, {entry}, sizeof *{entry}, {key});")
+        out.line(f"vl_undo_remember(&x->undo, {at.name[1:]}, {entry}, &{entry}->stamp, sizeof *{entry});")
 
 
 def added(into: str, amount: CValue) -> str:

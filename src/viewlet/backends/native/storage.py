@@ -93,13 +93,14 @@ def name_records(
 def write_record(out: Writer, at: CRecord, *, inline: bool = False) -> None:
     """The types and functions of one record."""
     if not at.record.keys:
-        _struct(out, f"{at.name}_record", _packed(_fields(at)))
+        _struct(out, f"{at.name}_record", _packed([*_fields(at), *_stamp(at)]))
         return
     name = at.name
     columns = range(len(at.record.keys))
     _struct(out, f"{name}_key", _packed(_key_members(at, columns)))
     bookkeeping = [("uint32_t", "id", 4)] if at.pooled else []
     bookkeeping += [("uint32_t", f"{at.slice(positions)}_at", 4) for positions in at.record.slices]
+    bookkeeping += _stamp(at)
     key = _key_members(at, columns)
     rest = _packed([*_fields(at), *bookkeeping], _size(key))
     _struct(out, f"{name}_record", [(f"{name}_key", "key", 0), *rest])
@@ -203,6 +204,11 @@ def _fields(at: CRecord) -> list[Member]:
         for i, field in enumerate(at.record.fields)
         for form in [field_form(field.type)]
     ]
+
+
+def _stamp(at: CRecord) -> list[Member]:
+    """The batch that changed an entry last, where entries are noted before they change."""
+    return [("uint64_t", "stamp", 8)] if at.noted else []
 
 
 def _key_members(at: CRecord, positions: Iterable[int]) -> list[Member]:

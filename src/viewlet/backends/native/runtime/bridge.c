@@ -737,7 +737,9 @@ static PyObject *Program_bytes(Program *self, PyObject *unused) {
 static void forget_notes(Program *self) {
     vl_undo *u = &self->instance.undo;
     free(u->bytes);
-    memset(u, 0, sizeof *u);
+    u->bytes = NULL;
+    u->room = 0;
+    vl_undo_forget(u);
 }
 
 /* begin() -> bool: batches from here to end() are one step, from which restore() leads back; False where the

@@ -17,10 +17,9 @@
 #include "amount.h"
 #include "calendar.h"
 #include "interned.h"
+#include "undo.h"
 
 #include <stdlib.h>
-
-#include "undo.h"
 
 enum { VL_PROGRAM_ABI = 3, VL_SHORT_TEXTS = 256, VL_ROWS = 128 };
 enum { VL_E_ROWS = 1 << 5, VL_E_DOUBLE = 1 << 6, VL_E_CALL = 1 << 7 }; /* several rows; not finite; host's error */
