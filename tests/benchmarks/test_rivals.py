@@ -16,7 +16,7 @@ from viewlet.workloads import order_book, queries
 pytest.importorskip("duckdb")
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
-LAST = 30
+LAST = 12
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -32,7 +32,7 @@ def test_rivals_agree_after_every_event(query: str) -> None:
     import rivals
 
     asked = rates.question("finance", query)
-    stream = order_book.stream(400, order_book.drawn(40), tick=50, deletions=0.4, lifetime=80, seed=3)
+    stream = order_book.stream(250, order_book.drawn(40), tick=50, deletions=0.4, lifetime=80, seed=3)
     start = stream.first(len(stream) - LAST).changes
     makes = [rivals.DuckDB, rivals.NumPy] + [rivals.SQLite] * (query not in ("mst", "axf"))
     if query in rivals.REWRITTEN:
