@@ -1,7 +1,7 @@
 """What durability costs, and what faults do: ingest, recovery, pauses, and the fault matrix.
 
     python benchmarks/durability.py [--quick] [--only figures|faults] [--rows 1000000] [--trials 100]
-        [--logged-rows 10000000] [--groups 7000000] [--views 1000] [--backend auto] [--out FOLDER]
+        [--logged-rows 10000000] [--groups 10000000] [--views 1000] [--backend auto] [--out FOLDER]
 
 Ingest: batches of 10,000 rows of the order book's shape with one grouped view, and batches of one row.
 Recovery: opening a file whose rows are all in its log, then from a checkpoint. Pauses: the slowest commit
@@ -393,7 +393,7 @@ def figures(folder: Path, options: argparse.Namespace) -> None:
         "Ingest": ingest_table(folder, options.rows, options.backend),
         "Recovery": recovery_table(folder, options.logged_rows, options.backend),
         "Pauses": pause_table(folder, options.rows, options.groups, options.backend),
-        "Spill": spill_table(folder, options.groups // 3, options.backend),
+        "Spill": spill_table(folder, options.groups // 5, options.backend),
         "Views over one table": views_table(options.views, options.backend),
     }
     write(options.out, "figures", said, tables)
@@ -412,7 +412,7 @@ def main() -> int:
     parser.add_argument("--only", choices=("figures", "faults"))
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--logged-rows", type=int, default=10_000_000)
-    parser.add_argument("--groups", type=int, default=7_000_000)
+    parser.add_argument("--groups", type=int, default=10_000_000)
     parser.add_argument("--views", type=int, default=1_000)
     parser.add_argument("--trials", type=int, default=100)
     parser.add_argument("--backend", default="auto")

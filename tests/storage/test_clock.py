@@ -10,7 +10,7 @@ import viewlet
 from storage import clock
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(2, 8))])
 def test_the_clock_goes_backwards(seed: int, tmp_path: Path) -> None:
     assert clock.verdict(tmp_path / "a.viewlet", "full", seed) == "survived"
 
