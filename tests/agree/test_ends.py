@@ -14,6 +14,7 @@ from agree.agreement import Pair, catalog_of
 from agree.test_searches import KINDS
 from viewlet.backends.base import Change
 from viewlet.changes import read_changes
+from viewlet.errors import ValueRangeError
 
 pytestmark = pytest.mark.native
 
@@ -102,4 +103,23 @@ def test_text_has_its_ends_too():
     pair = Pair(catalog, {"v": "SELECT a, MIN(t) AS lo, MAX(t) AS hi FROM r GROUP BY a"})
     for row, weight in ((1, "b"), 1), ((1, "a"), 1), ((1, None), 1), ((1, "c"), 1), ((1, "a"), -1):
         pair.apply("r", [Change(row, weight)], "tuple")
+        pair.check()
+
+
+def test_a_batch_that_fails_leaves_no_trace_in_an_order():
+    """The last row takes a sum out of range: keys that came and went before it are as they were."""
+    catalog = catalog_of(TABLE.format(kind="BIGINT"))
+    views = {"e": ENDS["the ends of a group"], "c": CROSSINGS["shares of a total"]}
+    pair = Pair(catalog, views | {"p": PEAKS["greatest so far"]})
+    rows = [Change((a, p, v), 1) for a, p, v in ((1, 3, 5), (1, 9, 7), (2, 2, 1), (2, 8, 4))]
+    assert pair.apply("r", rows, "tuple")
+    before = {name: pair.native.output(name) for name in pair.native.program.views}
+    good = [Change((1, 9, 7), -1), *(Change((a, p, 1), 1) for a in (1, 3) for p in range(30))]
+    bad = [*good, Change((1, 9, 2**62), 1), Change((1, 8, 2**62), 1)]
+    for granularity in ("tuple", "batch"):
+        with pytest.raises(ValueRangeError):
+            pair.native.apply("r", bad, granularity, frozenset({"c"}))
+        assert {name: pair.native.output(name) for name in before} == before
+    for change in (rows[1], rows[3], rows[0]):
+        pair.apply("r", [Change(change.row, -1)], "tuple")
         pair.check()

@@ -29,7 +29,7 @@ from viewlet.backends.native.scalars import MEMO_BIAS, HostFunction, Registry
 from viewlet.backends.native.storage import CRecord, name_records, write_record
 from viewlet.backends.native.strings import native_answer
 from viewlet.core.types import Kind, Type
-from viewlet.loops.nodes import Add, Get, LoopProgram, TableLoops, ViewLoops, blocks, operations
+from viewlet.loops.nodes import Add, Get, LoopProgram, TableLoops, ViewLoops, Visit, blocks, operations
 
 INLINE_LOOKUPS = 20
 """Up to so many lookups in the triggers of a program are compiled in line, and for common weights apart."""
@@ -64,7 +64,11 @@ def emit(program: LoopProgram) -> Source:
     searched = any(record.orders for record in program.records.values())
     compact = lookups > (MANY_LOOKUPS if searched else INLINE_LOOKUPS)
     feeds = feeds_of(program)
-    records = name_records(program.records, apart=compact, fed=fed_records(feeds.values()))
+    crossing = any(
+        isinstance(op, Visit) and not op.once for block in blocks(program) for op in operations(block)
+    )
+    fed = fed_records(feeds.values())
+    records = name_records(program.records, apart=compact, fed=fed, crossing=crossing)
     registry = Registry()
     code = Writer()
     write_feeds(code, feeds.values(), records, registry)

@@ -78,13 +78,18 @@ class CRecord:
 
 
 def name_records(
-    records: Mapping[str, Record], *, apart: bool = False, fed: Collection[str] = ()
+    records: Mapping[str, Record], *, apart: bool = False, fed: Collection[str] = (), crossing: bool = False
 ) -> dict[str, CRecord]:
-    """C names for records; ``apart`` gives those with keys a function that adds to an entry."""
+    """C names for records; ``apart`` gives those with keys a function that adds to an entry.
+
+    Opposite events undo neither sums that round nor visits of the rows that a threshold is ``crossing``:
+    while a condition is out of range, it is not monotone, and the way back would visit others.
+    """
     rounds = any(at.role == "map" and f.type.is_floating for at in records.values() for f in at.fields)
+    noted = rounds or crossing
     return {
         name: CRecord(
-            f"r{i}", record, apart and bool(record.keys), name in fed, rounds and record.role == "map"
+            f"r{i}", record, apart and bool(record.keys), name in fed, noted and record.role == "map"
         )
         for i, (name, record) in enumerate(records.items())
     }

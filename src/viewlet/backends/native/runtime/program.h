@@ -103,7 +103,7 @@ typedef struct {
     const vl_view *view;
     uint64_t state_bytes;
     bool (*init)(vl_instance *);
-    bool rounds; /* it keeps sums of DOUBLE, and notes entries before they change */
+    bool rounds; /* it keeps sums of DOUBLE or crosses thresholds, and notes entries before they change */
 } vl_program_description;
 
 struct vl_instance {

@@ -2,7 +2,8 @@
  *
  * Exact sums form a ring: the opposite batch leads back. Sums of DOUBLE do not: small parts are lost beside large
  * ones, and beyond 1.8e308 everything is. So a program that keeps such sums notes every entry of its maps before
- * the first change in a batch, and goes back by writing the notes over the entries, the last one first.
+ * the first change in a batch, and goes back by writing the notes over the entries, the last one first. So does one
+ * that visits the rows which a threshold has crossed: out of range, a threshold does not come back the way it went.
  *
  *   vl_undo_begin(u)                                 a batch begins; notes of those before go, unless they are held
  *   vl_undo_remember(u, record, entry, stamp, size)  an entry is about to change; the stamp in it tells the first time
