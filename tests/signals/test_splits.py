@@ -15,7 +15,7 @@ from signals.queries import INTERVALS, IRREGULAR, UNIFORM
 from viewlet.signals import reference
 from viewlet.signals.kernels import using
 
-QUICK = settings(max_examples=12, deadline=None)
+QUICK = settings(max_examples=8, deadline=None)
 LONG = settings(max_examples=400, deadline=None)
 SEEDS = st.integers(0, 2**32 - 1)
 CASES = (

@@ -9,6 +9,7 @@ CODE = """
 import viewlet.signals as vs
 signal = vs.source(key="k", time="t", value="v")
 signal.sample(10).window(8).fft().ifft().overlap_add().fir([1.0])
+signal.fft()  # refused
 signal.window(8)  # refused
 signal.fir([1.0])  # refused
 signal.sample(10).fft()  # refused
