@@ -64,8 +64,8 @@ class Arrived:
     def _are_keys_free(self, changes: ArrowChanges, elsewhere: Mapping[Row, Row]) -> bool:
         """Is every key that comes new, or that of a row which goes?"""
         weights = np.ones(len(changes), np.int64) if changes.weights is None else changes.weights
-        self._coming = self._keys_of(changes.where(weights > 0))
-        self._going = self._keys_of(changes.where(weights < 0))
+        self._coming = self._keys_of(changes if changes.inserts else changes.where(weights > 0))
+        self._going = set() if changes.inserts else self._keys_of(changes.where(weights < 0))
         single = len(self._coming) + len(self._going) == np.abs(weights).sum()
         taken = self._coming & self._keys
         return bool(single and taken <= self._going and elsewhere.keys().isdisjoint(self._coming))

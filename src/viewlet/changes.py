@@ -89,6 +89,8 @@ def arrow_changes(table: Table, columns: Sequence[pa.ChunkedArray], weights: Wei
     """Changes as one Arrow batch, from columns of the declared types."""
     arrays = [_one_array(column) for column in columns]
     batch = pa.RecordBatch.from_arrays(arrays, schema=arrow_schema(table.columns))
+    if weights is not None and (weights == 1).all():
+        weights = None
     if weights is not None and not weights.all():
         batch, weights = batch.filter(pa.array(weights != 0)), weights[weights != 0]
     return ArrowChanges(batch, weights, partial(rows_of, table.columns))
