@@ -94,9 +94,9 @@ class SparkDatabase(Database):
         self, batch: Mapping[str, Data], *, trigger: Granularity = "auto", token: str | None = None
     ) -> int:
         """Apply changes, also given as Spark DataFrames; see :meth:`Database.apply`."""
-        return super().apply(
-            {name: local(data) for name, data in batch.items()}, trigger=trigger, token=token
-        )
+        if isinstance(batch, Mapping):
+            batch = {name: local(data) for name, data in batch.items()}
+        return super().apply(batch, trigger=trigger, token=token)
 
     def frame(self, name: str) -> Any:
         """An empty DataFrame that stands for a table or view in :meth:`create_view`."""
