@@ -50,6 +50,8 @@ def _obstacle(table: Table, key: ForeignKey, catalog: Catalog) -> str | None:
         return f"{key.target!r} is a {parent.kind.value.lower()} and keeps no rows of its own"
     if not parent.key or sorted(key.target_columns) != sorted(parent.key):
         return f"({', '.join(key.target_columns)}) is not the PRIMARY KEY of {key.target!r}"
+    if table.kind is TableKind.STATIC and parent.kind is not TableKind.STATIC:
+        return f"rows of a static table are there before those of {key.target!r}, which is none"
     own, theirs = _columns(table, key.columns), _columns(parent, key.target_columns)
     for mine, other in zip(own, theirs, strict=True):
         if not same_identity(mine.type, other.type):

@@ -148,9 +148,8 @@ class Views(Mapping[str, MaintainedView]):
         birth: int,
         strategy: Strategy,
     ) -> None:
-        engine, fed = self._engine(statement), frozenset[str]()
-        if isinstance(engine, NativeEngine):
-            fed = frozenset(t for t, rows in contents.items() if rows.arrived and catalog[t].kind in FED)
+        engine = self._engine(statement)
+        fed = _fed(contents, catalog) if isinstance(engine, NativeEngine) else []
         if fed:
             engine = self._new_engine(statement)  # what is shared with other views has been fed already
         held = {table: {} if table in fed else rows.rows() for table, rows in contents.items()}
@@ -407,6 +406,19 @@ class _Run:
     def _stop_following(self) -> None:
         for engine in self._telling:
             engine.follow(())
+
+
+def _fed(contents: Contents, catalog: Catalog) -> list[str]:
+    """The tables whose rows run through the triggers: those that came as Arrow, parents first.
+
+    What refers to such a table by an enforced key runs after it: its rows may not be there before.
+    """
+    fed: list[str] = []
+    for table in catalog.parents_first(contents):
+        follows = any(key.enforced and key.target in fed for key in catalog[table].references)
+        if (contents[table].arrived or follows) and catalog[table].kind in FED:
+            fed.append(table)
+    return fed
 
 
 def _telling(views: Iterable[MaintainedView]) -> dict[NativeEngine, list[str]]:
