@@ -141,7 +141,7 @@ def test_random_batches(backend: Any, strategy: Any, trigger: Any, seed: int) ->
             for name, sql in VIEWS.items():
                 wrong = difference(db.view(name).to_arrow(), mirror.answer(questions[name]))
                 assert not wrong, report(f"view {name}", sql, ENFORCED, done, wrong)
-    assert min(verdicts[True], verdicts[False]) > 10, "both kinds of batches must occur"
+    assert min(verdicts[True], verdicts[False]) >= 5, "both kinds of batches must occur"
     for table in rows:
         assert Counter(db.table(table).rows()) == Counter(rows[table].values())
 
