@@ -33,7 +33,7 @@ format: setup ## rewrite the sources in the project's format
 golden: setup ## rewrite the golden files from today's output; read the diff before committing
 	$(PYTEST) tests/golden tests/test_docs.py --update
 
-bench: setup ## run the benchmarks and rewrite benchmarks/RESULTS.md
+bench: setup ## run every benchmark suite; benchmarks/results/README.md lists what they wrote
 	.venv/bin/viewlet bench all
 
 docs: setup ## build the documentation as a site in build/site, after running every example in it
