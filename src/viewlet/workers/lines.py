@@ -20,6 +20,7 @@ import struct
 import sys
 import time
 import traceback
+import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -61,6 +62,7 @@ class Lines:
         self._listening, address = _listen(executors)
         self.call = Call(address, secrets.token_bytes(32))
         self._lines: dict[int, Connection[Any, Any]] = {}
+        self._end = weakref.finalize(self, _end, self._listening, self._lines)
 
     def ask(self, sequence: int, blobs: Sequence[bytes | None]) -> dict[int, bytes]:
         """A message to every partition that something is said to, and their answers."""
@@ -75,9 +77,8 @@ class Lines:
             raise
 
     def close(self) -> None:
-        """End the processes."""
-        self._hang_up(list(self._lines))
-        self._listening.close()
+        """End the processes; so does whoever forgets this object, or the end of the driver."""
+        self._end()
 
     def processes(self) -> dict[int, int]:
         """The process of each partition, for tests that end them."""
@@ -150,6 +151,13 @@ class Lines:
             line = self._lines.pop(partition, None)
             if line is not None:
                 line.close()
+
+
+def _end(listening: socket.socket, lines: dict[int, Connection[Any, Any]]) -> None:
+    for line in lines.values():
+        line.close()
+    lines.clear()
+    listening.close()
 
 
 def _listen(executors: Executors) -> tuple[socket.socket, Address]:
