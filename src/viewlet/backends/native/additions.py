@@ -104,12 +104,23 @@ def is_set(amount: CValue) -> str:
 def watch(out: Writer, at: CRecord, entry: str, members: Iterable[str]) -> None:
     """Flag sums that have grown beyond what every view can show, given an entry by its address.
 
-    Small sums that are not negative pass together; others are looked at one by one.
+    Small sums that are not negative pass together, by their bits; others are looked at one by one.
     """
-    guarded = [member for member in members if at.record.fields[int(member[1:])].guard is not None]
-    if guarded:
-        tests = " | ".join(_may_be_beyond(f"({entry})->{m}", at.record.fields[int(m[1:])]) for m in guarded)
-        out.line(f"if (VL_UNLIKELY({tests})) {at.name}_watch(x, {entry});")
+    together: dict[tuple[str, int], list[str]] = {}
+    tests: list[str] = []
+    for member in members:
+        sum_, field = f"({entry})->{member}", at.record.fields[int(member[1:])]
+        form = field_form(field.type)
+        if field.guard is None:
+            continue
+        if form is Form.PAIR:
+            tests.append(f"(uint64_t){_is_beyond(sum_, field)}")
+            continue
+        bits = min((10**field.guard - 1).bit_length() - 1, 63)
+        together.setdefault(("i128" if form is Form.I128 else "i64", bits), []).append(sum_)
+    tests += [f"vl_above_{form}({' | '.join(sums)}, {bits})" for (form, bits), sums in together.items()]
+    if tests:
+        out.line(f"if (VL_UNLIKELY({' | '.join(tests)})) {at.name}_watch(x, {entry});")
 
 
 def write_watch(out: Writer, at: CRecord) -> None:
@@ -119,16 +130,6 @@ def write_watch(out: Writer, at: CRecord) -> None:
         tests = " || ".join(_is_beyond(sum_, field) for sum_, field in guarded)
         with out.block(f"VL_COLD void {at.name}_watch(vl_instance *x, const {at.name}_record *e)"):
             out.line(f"if ({tests}) x->suspect = 1;")
-
-
-def _may_be_beyond(sum_: str, field: Field) -> str:
-    """Not 0 where a sum has too many digits, and perhaps elsewhere."""
-    assert field.guard is not None
-    form = field_form(field.type)
-    if form is Form.PAIR:
-        return f"(uint64_t){_is_beyond(sum_, field)}"
-    bits = min((10**field.guard - 1).bit_length() - 1, 63)
-    return f"vl_above_{'i128' if form is Form.I128 else 'i64'}({sum_}, {bits})"
 
 
 def _is_beyond(sum_: str, field: Field) -> str:
