@@ -43,6 +43,7 @@ import matplotlib.pyplot as plt
 
 RESULTS = Path(__file__).parent / "results" / "linalg"
 K = 16
+# Evaluated a single time on Spark: at this size it takes a minute.
 ONCE_ON_SPARK = 8000
 
 
@@ -690,205 +691,6 @@ def on_spark(report: Report, sizes: list[int], narrow: int) -> None:
         "the driver holds.",
         [
             "program",
-            "monitor",
-            *(f"after {mark:,}" for mark in marks),
-            "refreshes",
-            "ill-conditioned updates",
-        ],
-        rows,
-    )
-
-
-def true_error(view: vl.MatrixView) -> float:
-    fresh = vl.maintain(view.expressions, inputs={name: view[name] for name in view.program.inputs})
-    return max(
-        float(np.linalg.norm(view[name] - fresh[name]) / np.linalg.norm(fresh[name]))
-        for name in view.program.outputs
-    )
-
-
-def web(nodes: int, edges: int, rng: np.random.Generator) -> np.ndarray:
-    """Sites of 100 pages: four links of five stay on the site, the fifth prefers popular pages."""
-    sources = rng.integers(0, nodes, edges)
-    near = np.minimum(sources // 100 * 100 + rng.integers(0, 100, edges), nodes - 1)
-    far = (nodes * rng.random(edges) ** 3).astype(np.int64)
-    return np.column_stack([sources, np.where(rng.random(edges) < 0.8, near, far)])
-
-
-def scattered(nodes: int, edges: int, rng: np.random.Generator) -> np.ndarray:
-    """Links without locality: power iteration mixes quickly here, and a push spreads quickly."""
-    return np.column_stack([rng.integers(0, nodes, edges), (nodes * rng.random(edges) ** 3).astype(np.int64)])
-
-
-def pagerank(report: Report, nodes: int, edges: int) -> None:
-    rows = []
-    for make in (web, scattered):
-        rng = np.random.default_rng(8)
-        graph = make(nodes, edges, rng)
-        for tol in (1e-3, 1e-4):
-            rows.append([make.__name__, *one_pagerank(graph, tol, rng)])
-    report.table(
-        f"PageRank, {nodes:,} nodes, {edges:,} edges, one edge added",
-        "The rival is power iteration on a SciPy matrix: 'cold' and 'warm' (from the ranks before) stop "
-        "at the L1 error of the maintained ranks after 30 single edges, which they are told at no cost; "
-        "'sure' starts cold and stops when it can guarantee the same bound on every rank. 'web' links mostly "
-        "within sites, 'scattered' has no locality. Times in ms of CPU; push: median and maximum of 30.",
-        [
-            "graph",
-            "tol",
-            "L1 error",
-            "bound",
-            "cold",
-            "steps",
-            "warm",
-            "steps",
-            "sure",
-            "steps",
-            "push",
-            "push max",
-            "over cold",
-            "over warm",
-            "over sure",
-        ],
-        rows,
-    )
-
-
-def one_pagerank(graph: np.ndarray, tol: float, rng: np.random.Generator) -> list[Any]:
-    ranks, truth = vl.PageRank(graph, tol=tol), vl.PageRank(graph, tol=1e-9)
-    numbers = {node: i for i, node in enumerate(truth.nodes)}
-    before = ranks.vector
-    times, added = [], []
-    for _ in range(30):
-        edge = tuple(truth.nodes[int(i)] for i in rng.integers(0, len(truth.nodes), 2))
-        added.append(edge)
-        start = time.process_time()
-        ranks.add([edge])
-        times.append(1000 * (time.process_time() - start))
-    truth.add(added)
-    error = float(np.abs(ranks.vector - truth.vector).sum())
-    every = [[numbers[u], numbers[v]] for u, v in [*graph.tolist(), *added]]
-    matrix, dangling = transition_matrix(every, len(truth.nodes))
-    cold, cold_steps = power_iteration(matrix, dangling, None, truth.vector, error)
-    warm, warm_steps = power_iteration(matrix, dangling, before, truth.vector, error)
-    sure, sure_steps = guaranteed_iteration(matrix, dangling, 0.49 * tol)
-    push = float(np.median(times))
-    measured = [cold, cold_steps, warm, warm_steps, sure, sure_steps, push, max(times)]
-    return [tol, error, ranks.error_bound, *measured, cold / push, warm / push, sure / push]
-
-
-def transition_matrix(edges: list[list[int]], nodes: int) -> tuple[Any, np.ndarray]:
-    pairs = np.array(edges)
-    degrees = np.bincount(pairs[:, 0], minlength=nodes)
-    weights = 1.0 / degrees[pairs[:, 0]]
-    return scipy.sparse.csr_matrix((weights, (pairs[:, 1], pairs[:, 0])), shape=(nodes, nodes)), degrees == 0
-
-
-def power_iteration(
-    matrix: Any, dangling: np.ndarray, start: np.ndarray | None, truth: np.ndarray, error: float
-) -> tuple[float, int]:
-    n = len(truth)
-    x = np.full(n, 1.0 / n) if start is None else start.copy()
-    taken, count = 0.0, 0
-    while np.abs(x - truth).sum() > error and count < 500:
-        begin = time.process_time()
-        x = 0.85 * (matrix @ x + x[dangling].sum() / n) + 0.15 / n
-        taken += time.process_time() - begin
-        count += 1
-    return max(1000 * taken, 1e-6), count
-
-
-def guaranteed_iteration(matrix: Any, dangling: np.ndarray, limit: float) -> tuple[float, int]:
-    """Cold power iteration until its residual guarantees what ``PageRank`` guarantees for every rank."""
-    n = matrix.shape[0]
-    x = np.full(n, 1.0 / n)
-    count, start = 0, time.process_time()
-    while True:
-        lost = x[dangling].sum()
-        new = 0.85 * (matrix @ x + lost / n) + 0.15 / n
-        residual = np.abs(new - x).max() * n / (0.85 * lost + 0.15)
-        x, count = new, count + 1
-        if residual <= limit:
-            return 1000 * (time.process_time() - start), count
-
-
-def groups(report: Report, count: int) -> None:
-    rng = np.random.default_rng(9)
-    n, rows_each, batch = 5, 20, 10_000
-    keys = np.repeat(np.arange(count), rows_each)
-    X, y = rng.standard_normal((len(keys), n)), rng.standard_normal(len(keys))
-    model = vl.GroupedOLS().add(keys, X, y)
-    _ = model.coefs_
-    chosen = rng.choice(len(keys), batch, replace=False)
-
-    def maintained() -> None:
-        model.remove(keys[chosen], X[chosen], y[chosen])
-        model.add(keys[chosen], X[chosen], y[chosen])
-        _ = model.coefs_
-
-    def one_by_one() -> None:
-        for key in np.unique(keys[chosen])[:1000]:
-            rows = slice(key * rows_each, (key + 1) * rows_each)
-            np.linalg.lstsq(X[rows], y[rows], rcond=None)
-
-    taken = milliseconds(maintained, 2)
-    touched = len(np.unique(keys[chosen]))
-    alone = milliseconds(one_by_one, 1) * touched / min(1000, touched)
-    report.table(
-        f"{count:,} small regressions, {n} features, a batch of {batch:,} rows out and in again",
-        "The rival solves each touched group afresh by `np.linalg.lstsq` (timed on 1,000 groups and scaled). "
-        "Times in ms of CPU.",
-        ["groups", "touched", "lstsq per group", "grouped kernel", "speed-up"],
-        [[count, touched, alone, taken, alone / taken]],
-    )
-
-
-def spark_session(tasks: int) -> Any:
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    from pyspark.sql import SparkSession
-
-    session = (
-        SparkSession.builder.master(f"local[{tasks}]")
-        .config("spark.ui.enabled", "false")
-        .config("spark.ui.showConsoleProgress", "false")
-        .config("spark.driver.memory", "2g")
-        .config("spark.python.unix.domain.socket.enabled", "true")
-        .getOrCreate()
-    )
-    session.sparkContext.setLogLevel("OFF")
-    return session
-
-
-def wall(work: Callable[[], Any]) -> float:
-    start = time.perf_counter()
-    work()
-    return time.perf_counter() - start
-
-
-def on_spark(report: Report, sizes: list[int], narrow: int) -> None:
-    session = spark_session(2)
-    rows, plotted = [], {"re-evaluation": [], "maintained": []}
-    for n in sizes:
-        A0, A = contraction(n, np.random.default_rng(n)), vl.input("A", (n, n))
-        program = {"C": vl.power(A, K)}
-        rows.append(["A^16", n, "", *one_on_spark(session, program, {"A": A0}, "exponential", 1 / n**0.5, 9)])
-        plotted["re-evaluation"].append((n, rows[-1][3]))
-        plotted["maintained"].append((n, rows[-1][4]))
-    n, p = narrow, 100
-    with tempfile.TemporaryDirectory() as folder:
-        A0 = contraction_on_disk(n, Path(folder) / "A.npy")
-        A, B, T = vl.input("A", (n, n)), vl.input("B", (n, p)), vl.input("T0", (n, p))
-        values = {"A": A0, "B": np.ones((n, p)), "T0": np.zeros((n, p))}
-        program = {"T": vl.iterate(lambda t: A @ t + B, T, K)}
-        rows.append(["T = A T + B", n, p, *one_on_spark(session, program, values, "linear", 1 / n**0.5, 3)])
-    session.stop()
-    report.table(
-        "On Spark, local[2], one row of A replaced (Figures 6.5d, 6.8, Table 6.3)",
-        f"k = {K}. Wall times in seconds. Re-evaluation is that of all views on Spark without its probe (at "
-        f"n = {ONCE_ON_SPARK:,} the first, with the start of the workers' processes); maintained is the mean over updates, with the flushes among them, without probes. Memory "
-        "is that of all blocks and of what the driver holds.",
-        [
-            "program",
             "n",
             "p",
             "re-evaluation s",
@@ -942,9 +744,7 @@ def one_on_spark(
         )
     )
     (view,) = made
-    if (
-        max(map(max, view.program.shapes.values())) == ONCE_ON_SPARK
-    ):  # a minute: the start of processes is little
+    if max(map(max, view.program.shapes.values())) == ONCE_ON_SPARK:  # a minute: the start is little of it
         again = taken - wall(view.error)
     else:
         again = wall(view.recompute) - wall(view.error)
