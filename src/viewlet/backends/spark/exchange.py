@@ -109,13 +109,18 @@ def decode(shape: Shape, piece: pa.RecordBatch) -> Entries:
     return dict(zip(keys, sums, strict=True))
 
 
-def piece_of_runs(shape: Shape, order: Sequence[int], runs: Sequence[bytes]) -> pa.RecordBatch:
+def piece_of_runs(
+    shape: Shape, order: Sequence[int], stored: Sequence[Type], runs: Sequence[bytes]
+) -> pa.RecordBatch:
     """A piece from the runs of bytes that native code gives, without a Python object per entry.
 
     Three runs for each key, of which the ``order[i]``-th is key ``i`` here: values, a byte that says whether
-    there is one, and for text where each ends. The last run has 16 bytes for each sum (``runtime/image.h``).
+    there is one, and for text where each ends. They are of the types ``stored``, which may be wider than the
+    keys: records that are compared are stored alike. The last run has 16 bytes for each sum
+    (``runtime/image.h``).
     """
-    keys = [_array_of_runs(c.type, *runs[3 * i : 3 * i + 3]) for i, c in zip(order, shape.keys, strict=True)]
+    found = [_array_of_runs(stored[i], *runs[3 * i : 3 * i + 3]) for i in order]
+    keys = [array.cast(cell_type(column.type)) for array, column in zip(found, shape.keys, strict=True)]
     return pa.RecordBatch.from_arrays([*keys, *_sums_of_run(shape.sums, runs[-1])], schema=shape.schema)
 
 

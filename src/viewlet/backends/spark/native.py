@@ -181,7 +181,7 @@ class NativeSite:
         field = next(i for i, f in enumerate(record.fields) if f.name == place.field)
         _, runs = self._opened.amounts(self._records[place.record], field, 0, sys.maxsize)
         order = [place.order.index(i) for i in range(len(record.keys))]
-        return piece_of_runs(shape, order, runs)
+        return piece_of_runs(shape, order, [key.type for key in record.keys], runs)
 
 
 @dataclass(frozen=True, slots=True)

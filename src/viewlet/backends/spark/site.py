@@ -67,9 +67,15 @@ class Changes:
         return Changes(self.rows, [-weight for weight in weights])
 
     def is_opposite(self, other: Changes) -> bool:
-        """Are these the same rows, and do they go where the others come?"""
-        mine, theirs = self.negated().weights, other.negated().negated().weights
-        return bool(self.rows == other.rows) and np.array_equal(np.asarray(mine), np.asarray(theirs))
+        """Do these rows go where the others come? In Arrow, the last first; else each once, in any order."""
+        mine, theirs = (np.asarray(changes.negated().weights) for changes in (self, other))
+        if isinstance(self.rows, pa.RecordBatch) or isinstance(other.rows, pa.RecordBatch):
+            if not (isinstance(self.rows, pa.RecordBatch) and isinstance(other.rows, pa.RecordBatch)):
+                return False
+            backwards = self.rows.take(pa.array(np.arange(len(self) - 1, -1, -1)))
+            return bool(backwards == other.rows) and np.array_equal(mine[::-1], -theirs)
+        own, opposite = zip(self.rows, mine, strict=True), zip(other.rows, -theirs, strict=True)
+        return dict(own) == dict(opposite)
 
 
 NO_CHANGES = Changes((), ())
