@@ -30,7 +30,7 @@ from viewlet.errors import StorageError
 from viewlet.storage.container import Container, Entry, Head, Part, link
 from viewlet.storage.journal import Durable
 from viewlet.storage.lockfile import LockFile
-from viewlet.storage.recover import _Recovery as Recovery
+from viewlet.storage.recover import Recovery
 
 if TYPE_CHECKING:
     from viewlet.spark_database import SparkDatabase

@@ -59,7 +59,7 @@ def open_into(
     try:
         container = Container(path, durability, database.dialect)
         _check_complete(container, lock.left_behind)
-        _Recovery(database, container, progress or _bar(path)).run()
+        Recovery(database, container, progress or _bar(path)).run()
         return Durable(container, lock, database.snapshot, checkpoint_bytes)
     except BaseException:
         if container is not None:
@@ -84,8 +84,8 @@ def _check_complete(container: Container, mark: Mark | None) -> None:
     )
 
 
-class _Recovery:
-    """One opening."""
+class Recovery:
+    """One opening: what a container holds, made into a database again."""
 
     def __init__(self, database: Database, container: Container, progress: Progress) -> None:
         self._database, self._container = database, container
