@@ -21,6 +21,7 @@ from __future__ import annotations
 import json
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from importlib.metadata import version as installed_version
 from pathlib import Path
@@ -207,6 +208,11 @@ class FolderContainer(Container):
         header = {"kind": part.kind, "name": part.name, "bytes": len(part.body), "digest": digest}
         self._writing.file.write(json.dumps(header).encode() + b"\n" + part.body)
         return digest
+
+    @contextmanager
+    def writing_much(self) -> Iterator[None]:
+        """Files of a folder are written apart from the log: there is nothing to prepare."""
+        yield
 
     def adopt(self, generation: int, parts_digest: str, start: Head) -> None:
         """From now on open from this checkpoint, which was taken when ``start`` was the head."""

@@ -13,7 +13,7 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import viewlet
@@ -63,6 +63,7 @@ def test_every_type_arrives_as_it_is(typed: Served, rows: list[tuple[Any, ...]],
 
 @settings(max_examples=25, deadline=None)
 @given(row=ROWS.filter(bool).map(lambda rows: rows[0]), binary=st.booleans())
+@example(row=(0, *[None] * 4, Decimal("1000000000000000000000.0000001"), *[None] * 3), binary=False)
 def test_every_type_goes_in_as_a_parameter(typed: Served, row: tuple[Any, ...], binary: bool) -> None:
     place = "%b" if binary else "%t"
     casts = [

@@ -167,7 +167,7 @@ def _numeric_literal(text: str) -> exp.Expr:
         raise WireError("22P02", f"a parameter is no NUMERIC: {text!r}") from None
     if not number.is_finite() or abs(number.adjusted()) > 38:
         raise WireError("22003", f"a NUMERIC parameter is out of range: {text!r}")
-    literal = exp.Literal.number(format(abs(number), "f"))
+    literal = exp.Literal.number(format(number.copy_abs(), "f"))
     return exp.Paren(this=exp.Neg(this=literal)) if number.is_signed() else literal
 
 

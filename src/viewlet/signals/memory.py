@@ -25,11 +25,14 @@ _kept = threading.local()
 def empty(shape: int | tuple[int, ...], dtype: Any = np.int64) -> Values:
     """An array of arbitrary content, like ``numpy.empty``.
 
-    >>> first = empty(1 << 18)
-    >>> address = first.ctypes.data
-    >>> del first
-    >>> empty(1 << 18).ctypes.data == address
-    True
+    >>> addresses = []
+    >>> def again() -> None:
+    ...     addresses.extend(empty(1 << 18).ctypes.data for _ in range(3))
+    >>> thread = threading.Thread(target=again)
+    >>> thread.start(), thread.join()
+    (None, None)
+    >>> len(set(addresses))
+    1
     """
     shape = (shape,) if isinstance(shape, int) else shape
     size = math.prod(shape) * np.dtype(dtype).itemsize

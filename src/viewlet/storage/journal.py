@@ -97,7 +97,7 @@ class CheckpointWriter(threading.Thread):
         super().__init__(name="viewlet checkpoint", daemon=True)
         self._container, self._start_at = container, container.head
         self._snapshot: Snapshot | None = snapshot
-        self._failure: StorageError | None = None
+        self._failure: Exception | None = None
         self.size = 0
 
     def run(self) -> None:
@@ -106,7 +106,7 @@ class CheckpointWriter(threading.Thread):
         assert snapshot is not None, "a thread runs once"
         try:
             self.size = write_checkpoint(self._container, snapshot, self._start_at)
-        except StorageError as failure:
+        except Exception as failure:  # whoever waits gets it; nothing is lost, as the log is whole
             self._failure = failure
             log.warning("the checkpoint was not written, the log goes on: %s", failure)
         finally:
