@@ -1,7 +1,7 @@
 # Every target explains itself: make help
 .DEFAULT_GOAL := help
 PYTHON := .venv/bin/python
-PYTEST := $(PYTHON) -m pytest -q -n 2 --dist loadgroup
+PYTEST := $(PYTHON) -m pytest -q -n 3 --dist loadgroup
 
 .PHONY: help setup demo test test-all check format golden bench docs clean
 

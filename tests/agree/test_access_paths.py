@@ -12,7 +12,7 @@ from viewlet.sql.catalog import Catalog
 from viewlet.sql.parse import CreateTable, parse
 
 pytestmark = pytest.mark.native
-SEEDS = [*range(10), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(10, 150))]
+SEEDS = [*range(5), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(5, 150))]
 EVENTS = 40
 
 
