@@ -14,6 +14,7 @@ SHORT_GROWTH, LONG_GROWTH = 64 << 20, 16 << 20
 """Allocators keep some of what they got, at first: a byte per row would pass the long one by far."""
 
 
+@pytest.mark.slow
 def test_a_moment(tmp_path: Path) -> None:
     assert growth(list(soak(1.0, tmp_path))) < SHORT_GROWTH
 
