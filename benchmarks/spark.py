@@ -146,7 +146,7 @@ class Accumulated:
         """Rows as a DataFrame in memory; by way of a file, which Spark reads faster than Arrow."""
         path = Path(self._folder.name) / name
         pq.write_table(rows, path)
-        part = self._spark.read.parquet(str(path)).coalesce(2).cache()
+        part = self._spark.read.parquet(str(path)).repartition(2).cache()
         part.count()
         return part
 
