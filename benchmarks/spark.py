@@ -25,7 +25,7 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -35,7 +35,6 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 
 import viewlet
@@ -129,42 +128,42 @@ def refreshed(db: Any, name: str, batch: Batch) -> Rows:
 
 
 class Accumulated:
-    """Everything so far as cached DataFrames, batch after batch; made once for all queries."""
+    """Everything so far as cached DataFrames, and the times of queries over them after every batch.
 
-    def __init__(self, spark: Any, workload: Workload) -> None:
-        self._spark = spark
-        self._folder = tempfile.TemporaryDirectory(prefix="viewlet-benchmark-")
-        self._steps: list[dict[str, Any]] = []
+    Each table is one DataFrame in memory, so that the plan of a query stays the same from batch to batch and
+    its compiled code is found again. The first two steps only warm up.
+    """
+
+    def __init__(self, spark: Any, workload: Workload, names: Iterable[str]) -> None:
+        self.times: dict[str, list[float]] = {name: [] for name in names}
+        self.rows: dict[str, Rows] = {}
         tables: dict[str, Any] = {}
-        for batch in [workload.first, *workload.batches]:
-            for table, rows in batch.items():
-                part = self._cached(rows.drop_columns(["_weight"]), f"{table}-{len(self._steps)}.parquet")
-                tables[table] = tables[table].union(part).coalesce(2) if table in tables else part
-            self._steps.append(dict(tables))
-
-    def _cached(self, rows: pa.Table, name: str) -> Any:
-        """Rows as a DataFrame in memory; by way of a file, which Spark reads faster than Arrow."""
-        path = Path(self._folder.name) / name
-        pq.write_table(rows, path)
-        part = self._spark.read.parquet(str(path)).repartition(2).cache()
-        part.count()
-        return part
+        with tempfile.TemporaryDirectory(prefix="viewlet-benchmark-") as folder:
+            for step, batch in enumerate([workload.first, *workload.batches]):
+                for table, rows in batch.items():
+                    pq.write_table(rows.drop_columns(["_weight"]), Path(folder, f"{table}-{step:04}.parquet"))
+                    cached = spark.read.parquet(f"{folder}/{table}-*.parquet").repartition(2).cache()
+                    cached.count()
+                    cached.createOrReplaceTempView(table)
+                    if table in tables:
+                        tables[table].unpersist()
+                    tables[table] = cached
+                for name, times in self.times.items():
+                    spent, found = timed(lambda name=name: spark.sql(queries("tpch")[name]).collect())
+                    times.append(spent)
+                    self.rows[name] = [tuple(row) for row in found]
+        for frame in tables.values():
+            frame.unpersist()
 
     def again(self, name: str) -> tuple[list[float], Rows]:
-        """Run a query after every batch; the first two runs only warm up."""
-        times = []
-        for step in self._steps:
-            for table, frame in step.items():
-                frame.createOrReplaceTempView(table)
-            spent, found = timed(lambda: self._spark.sql(queries("tpch")[name]).collect())
-            times.append(spent)
-        return times[2:], [tuple(row) for row in found]
+        """What a query took after every batch, and its rows after the last."""
+        return self.times[name][2:], self.rows[name]
 
 
 def against_again(spark: Any, stream: Stream, options: argparse.Namespace) -> str:
     sizes = [size for size in options.sizes for _ in range(options.batches)]
     workload = Workload.of(stream, [options.sizes[0], *sizes])
-    accumulated, base = Accumulated(spark, workload), floor(spark)
+    accumulated, base = Accumulated(spark, workload, options.queries), floor(spark)
     lines = [
         "# Views on Spark against re-evaluation",
         "",
@@ -216,7 +215,7 @@ def breakeven(spark: Any, stream: Stream, options: argparse.Namespace) -> str:
     name, room = "q03", len(stream) // 3 // options.batches
     sizes = [size for size in (1, 10, 100, 1_000, 10_000, 100_000) if 1.2 * size < room]
     workload = Workload.of(stream, [1_000, *[s for size in sizes for s in [size] * options.batches]])
-    again = median(Accumulated(spark, Workload(workload.first, workload.batches[:3])).again(name)[0])
+    again = median(Accumulated(spark, Workload(workload.first, workload.batches[:3]), [name]).again(name)[0])
     spark.catalog.clearCache()
     columns: list[list[float]] = []
     for target, way in ((None, Lines), (spark, Lines), (spark, Jobs)):
