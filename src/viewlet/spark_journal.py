@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import json
 import tempfile
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
@@ -135,13 +136,17 @@ class _Writing:
 
 
 class FolderContainer(Container):
-    """Log and checkpoints as files of a folder; see :class:`viewlet.storage.container.Container`."""
+    """Log and checkpoints as files of a folder; see :class:`viewlet.storage.container.Container`.
+
+    A checkpoint is written while commits go on: head and tokens change under a lock.
+    """
 
     def __init__(self, folder: Folder, dialect: str) -> None:
         self.path = Path(folder.uri)
         self._folder = folder
         self._writing: _Writing | None = None
         self._tokens: dict[str, int] = {}
+        self._changing = threading.Lock()
         self._sizes = (0, 0)
         self.head = Head(dialect, installed_version("viewlet"))
         self._pending = self._open()
@@ -179,9 +184,10 @@ class FolderContainer(Container):
         digest = link(self.head.digest, sequence, version, kind, token, body).hex()
         header = {"sequence": sequence, "version": version, "kind": kind, "token": token, "digest": digest}
         self._folder.write(f"log-{sequence:012}", json.dumps(header).encode() + b"\n" + body)
-        self.head = replace(self.head, sequence=sequence, version=version, digest=digest)
-        if token is not None:
-            self._tokens[token] = version
+        with self._changing:
+            self.head = replace(self.head, sequence=sequence, version=version, digest=digest)
+            if token is not None:
+                self._tokens[token] = version
 
     def entries(self) -> Iterator[Entry]:
         """The steps after the checkpoint, in order; they were checked when the folder was opened."""
@@ -216,28 +222,16 @@ class FolderContainer(Container):
 
     def adopt(self, generation: int, parts_digest: str, start: Head) -> None:
         """From now on open from this checkpoint, which was taken when ``start`` was the head."""
-        adopted = replace(
-            self.head,
-            generation=generation,
-            parts_digest=parts_digest,
-            log_start=start.sequence,
-            log_start_digest=start.digest,
-            log_start_version=start.version,
-        )
         if self._writing is not None:
             self._writing.file.flush()
             self._folder.put(_checkpoint(generation), self._writing.file.name)
             self._drop_writing()
-        at_start = replace(adopted, sequence=start.sequence, version=start.version, digest=start.digest)
-        self._folder.write(f"head-{generation:06}", _sealed(at_start, self._tokens))
-        self.head = replace(
-            self.head,
-            generation=generation,
-            parts_digest=parts_digest,
-            log_start=start.sequence,
-            log_start_digest=start.digest,
-            log_start_version=start.version,
-        )
+        with self._changing:
+            head, tokens = self.head.from_checkpoint(generation, parts_digest, start), dict(self._tokens)
+        at_start = replace(head, sequence=start.sequence, version=start.version, digest=start.digest)
+        self._folder.write(f"head-{generation:06}", _sealed(at_start, tokens))
+        with self._changing:  # commits may have gone on while that was written
+            self.head = self.head.from_checkpoint(generation, parts_digest, start)
 
     def discard(self) -> None:
         """Remove the log before the checkpoint, and other checkpoints."""

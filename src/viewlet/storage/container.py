@@ -62,6 +62,17 @@ class Head:
     log_start_version: int = 0
     tokens: int = 0
 
+    def from_checkpoint(self, generation: int, parts_digest: str, start: Head) -> Head:
+        """The head once a checkpoint counts that was taken when ``start`` was the head."""
+        return replace(
+            self,
+            generation=generation,
+            parts_digest=parts_digest,
+            log_start=start.sequence,
+            log_start_digest=start.digest,
+            log_start_version=start.version,
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Entry:
@@ -277,17 +288,8 @@ class Container:
     def adopt(self, generation: int, parts_digest: str, start: Head) -> None:
         """From now on open from this checkpoint, which was taken when ``start`` was the head."""
         with self._errors("cannot be written"), self._transaction():
-            self._replace_head(
-                replace(
-                    self.head,
-                    generation=generation,
-                    parts_digest=parts_digest,
-                    log_start=start.sequence,
-                    log_start_digest=start.digest,
-                    log_start_version=start.version,
-                    written_by=installed_version("viewlet"),
-                )
-            )
+            adopted = self.head.from_checkpoint(generation, parts_digest, start)
+            self._replace_head(replace(adopted, written_by=installed_version("viewlet")))
 
     def discard(self) -> None:
         """Remove the log before the checkpoint, and other checkpoints, a little at a time."""
