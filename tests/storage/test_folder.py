@@ -42,7 +42,7 @@ class Interrupted(FolderContainer):
     commits: list[threading.Thread]
 
     @property
-    def head(self) -> Head:  # type: ignore[override]
+    def head(self) -> Head:
         seen = self._head
         if self.waiting:
             self.waiting = False
