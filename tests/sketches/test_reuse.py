@@ -126,6 +126,7 @@ TOGETHER = {
         "BETWEEN 2 AND 7",
         "r.a",
     ),
+    "R5 listed values": (JOIN, ("< 2", "> 3"), "IN (1, 4)", "s.y"),
     "R5 rows of a join": (JOIN, ("< 2", "> 3"), "NOT BETWEEN 1 AND 4", "s.y"),
 }
 APART = {

@@ -286,7 +286,9 @@ def test_triggers_follow_what_operators_cannot() -> None:
     assert [sketch.costs.captures for sketch in kept] == [1, 1, 1]
 
 
-@pytest.mark.parametrize("keep", ["reference", pytest.param("native", marks=pytest.mark.native)])
+@pytest.mark.parametrize(
+    "keep", ["reference", pytest.param("native", marks=[pytest.mark.native, pytest.mark.slow])]
+)
 def test_triggers_are_saved_and_restored(keep: Any) -> None:
     """The streams come back with what they hold, and go on from there; nothing is captured again."""
     random = Random(12)

@@ -19,8 +19,10 @@ RETRIED = 50
 """A sketch that does not pay is tried once in so many queries."""
 MARGIN = 1.1
 """Measurements are noisy: what is gained must exceed its price by this factor."""
-FIRST_FOLLOW, FOLLOW_ROW = 0.005, 20e-6
-"""Seconds to follow a batch, and per row of it by operators, until they are measured."""
+FIRST_FOLLOW = 0.005
+"""Seconds to follow a batch, without its rows, until that is measured."""
+OPERATOR_ROW, TRIGGER_ROW = 20e-6, 2e-6
+"""Seconds per row of a batch by operators and by triggers, until they are measured."""
 
 
 @dataclass(slots=True)
@@ -83,6 +85,8 @@ class Costs:
     capture_seconds: float = 0.0
     light: Mean = field(default_factory=Mean)
     """Captures that find the fragments only, and leave the state behind the data."""
+    row: float = OPERATOR_ROW
+    """Seconds per row to follow, until that is measured."""
     behind: int = 0
     """So many changes the state lacks which the fragments have seen."""
     refreshes: int = 0
@@ -187,7 +191,7 @@ class Costs:
             return 0.0
         follow = self.refresh.predict(waiting + self.behind)
         if follow is None:
-            follow = FIRST_FOLLOW + FOLLOW_ROW * (waiting + self.behind)
+            follow = FIRST_FOLLOW + self.row * (waiting + self.behind)
         light = self._light()
         return follow if light is None else min(follow, light)
 

@@ -8,9 +8,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from viewlet.core.scalar import FLIPPED, Call, Const, Scalar, conjuncts
+from viewlet.core.scalar import FLIPPED, Call, Const, Scalar, call, conjuncts
 from viewlet.sketches import smt
 from viewlet.sketches.facts import quantity
+from viewlet.sketches.safety import NEGATED
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,10 +63,41 @@ def implies(strong: Scalar, weak: Scalar) -> bool:
     >>> implies(call("<", x, Const(5)), call(">", x, Const(0)))
     False
     """
-    known = conjuncts(strong)
-    if all(_follows(known, part) for part in conjuncts(weak)):
+    known = conjuncts(positive(strong))
+    if all(_follows(known, part) for part in conjuncts(positive(weak))):
         return True
     return smt.available() and smt.implies_by_z3(strong, weak)
+
+
+def positive(condition: Scalar) -> Scalar:
+    """The same condition as AND and OR of comparisons, where its parts allow; TRUE for the same rows::
+
+        NOT (a AND b) -> NOT a OR NOT b      NOT a < b -> a >= b
+        x IN (a, b)   -> x = a OR x = b      a <> b    -> a < b OR a > b
+
+    >>> from viewlet.core.scalar import Var, call
+    >>> from viewlet.core.text import show
+    >>> x = Var("x")
+    >>> show(positive(call("not", call("in", x, Const(1), Const(4)))))
+    '(x < 1 or x > 1) and (x < 4 or x > 4)'
+    """
+    match condition:
+        case Call("and" | "or" as op, args):
+            return call(op, *(positive(arg) for arg in args))
+        case Call("<>", (left, right)):
+            return call("or", call("<", left, right), call(">", left, right))
+        case Call("in", (value, *options)) if options:
+            return call("or", *(call("=", value, option) for option in options))
+        case Call("not", (Call("not", (inner,)),)):
+            return positive(inner)
+        case Call("not", (Call("and" | "or" as op, args),)):
+            return call("or" if op == "and" else "and", *(positive(call("not", arg)) for arg in args))
+        case Call("not", (Call(op, (left, right)),)) if op in NEGATED:
+            return positive(call(NEGATED[op], left, right))
+        case Call("not", (Call("in", (value, *options)),)) if options:
+            return call("and", *(positive(call("<>", value, option)) for option in options))
+        case _:
+            return condition
 
 
 def _follows(known: tuple[Scalar, ...], wanted: Scalar) -> bool:
@@ -73,7 +105,8 @@ def _follows(known: tuple[Scalar, ...], wanted: Scalar) -> bool:
         return True
     if isinstance(wanted, Call) and wanted.op == "or":
         one = any(all(_follows(known, part) for part in conjuncts(arg)) for arg in wanted.args)
-        return one or _covered(known, wanted.args)
+        if one or _covered(known, wanted.args):
+            return True
     for part in known:
         if isinstance(part, Call) and part.op == "or":
             others = tuple(other for other in known if other is not part)

@@ -13,7 +13,7 @@ from viewlet.core.types import Column, Value
 from viewlet.plan.nodes import Query
 from viewlet.sketches.capture import Fragments, Way, capture_free, capture_two_pass, free_columns
 from viewlet.sketches.compiled import Compiled
-from viewlet.sketches.cost import Costs, predicted_gain
+from viewlet.sketches.cost import OPERATOR_ROW, TRIGGER_ROW, Costs, predicted_gain
 from viewlet.sketches.errors import ExhaustedError, SketchError, StaleError
 from viewlet.sketches.facts import Assumption
 from viewlet.sketches.operators.build import NotIncrementalError
@@ -152,6 +152,7 @@ class Sketch:
             self.not_incremental = str(reason)
             return False
         self._state, self._found, self._state_version = state, state.fragments(), self.version
+        self.costs.row = OPERATOR_ROW if state.keep == "operators" else TRIGGER_ROW
         return True
 
     def _kept_by(self) -> Keep:
