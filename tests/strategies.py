@@ -75,11 +75,15 @@ class Change:
 
 @dataclass(frozen=True)
 class Case:
-    """Tables, a query over them, and what happens to the tables."""
+    """Tables, a query over them, and what happens to the tables.
+
+    ``lower`` is a view of the name ``lower_view`` that the query reads; without text there is none.
+    """
 
     tables: tuple[Table, ...]
     sql: str
     changes: tuple[Change, ...]
+    lower: str = ""
 
     @property
     def ddl(self) -> str:
@@ -151,6 +155,15 @@ def random_case(pick: Pick) -> Case:
     tables = random_tables(pick)
     columns = {table.name: [(c.name, c.type) for c in table.columns] for table in tables}
     return Case(tables, Writer(pick, columns).statement(), random_changes(pick, tables))
+
+
+def seeded_cascade(seed: int) -> Case:
+    """The random case of a view on a view with a number."""
+    pick = Random(seed).choice
+    tables = random_tables(pick)
+    columns = {table.name: [(c.name, c.type) for c in table.columns] for table in tables}
+    lower, sql = Writer(pick, columns).cascade()
+    return Case(tables, sql, random_changes(pick, tables, most=24), lower)
 
 
 def seeded_case(seed: int) -> Case:

@@ -17,6 +17,7 @@ from viewlet.triggers.compile import compile_views
 from viewlet.triggers.explain import explain
 from viewlet.triggers.program import MapDefinition, Program, Trigger
 from viewlet.triggers.text import show_program
+from viewlet.triggers.work import AllBut
 
 SchemaLike = str | Mapping[str, Mapping[str, str]]
 
@@ -52,8 +53,8 @@ class CompiledProgram:
         return self.program.batch_triggers
 
     def explain(self) -> str:
-        """What keeping the result takes, in words."""
-        return explain(self.program, VIEW, searches=False)
+        """What keeping the result takes in native code, in words."""
+        return explain(self.program, VIEW, AllBut(frozenset(triggers_to_loops(self.program).scanned)))
 
     def source(self, language: str) -> str:
         """The program as text: ``triggers``, ``batch triggers``, ``loops`` or ``c``."""
@@ -80,7 +81,8 @@ def compile(
 ) -> CompiledProgram:
     """Compile a query; ``schema`` is CREATE TABLE text, or column types by table and column."""
     catalog = _catalog(schema, dialect)
-    return CompiledProgram(compile_views({VIEW: compile_query(sql, catalog, dialect)}, catalog, strategy))
+    views = {VIEW: compile_query(sql, catalog, dialect)}
+    return CompiledProgram(compile_views(views, catalog, strategy, searches=True))
 
 
 def _catalog(schema: SchemaLike, dialect: str) -> Catalog:

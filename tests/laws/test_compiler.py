@@ -115,6 +115,20 @@ def test_explain_shows_the_alternatives() -> None:
     assert "reevaluate:" in text
 
 
+@pytest.mark.parametrize("name", ["vwap", "psp", "axf"])
+def test_a_compiled_program_explains_what_runs(name: str) -> None:
+    """Its C searches ordered indexes, and so says its explanation, in the words a database has for it."""
+    told = viewlet.compile(queries("finance")[name], schema("finance")).explain()
+    db = viewlet.connect(backend="native", strategy="higher_order")
+    db.execute(schema("finance"))
+    assert "incremental on every change" in told
+    assert "log " in told
+    paths = [line for line in told.splitlines() if line.startswith("      O(")]
+    in_database = db.explain(queries("finance")[name]).splitlines()
+    assert paths == [line for line in in_database if line.startswith("      O(")]
+    db.close()
+
+
 @pytest.mark.parametrize("name", queries("tpch"))
 def test_statements_read_maps_that_exist(name: str) -> None:
     catalog = catalog_of(schema("tpch"))

@@ -54,6 +54,7 @@ class Writer:
         self._pick = pick
         self._tables = dict(tables)
         self._aliases = 0
+        self._wide = False
 
     # -- choices -------------------------------------------------------------------------------------------
 
@@ -77,6 +78,21 @@ class Writer:
         else:
             body, types = self._select([], depth=3, root=True)
         return prefix + body + (self._order_limit(types) if self._chance(20) else "")
+
+    def cascade(self) -> tuple[str, str]:
+        """A view ``lower_view``, and a query over it and one of the tables, both with wider FROM clauses.
+
+        These join three sources, mostly by outer joins, and take set operations as derived tables.
+        """
+        self._wide = True
+        body, types = self._set_operation(depth=2) if self._chance(30) else self._select([], depth=2)
+        table = self._pick(list(self._tables))
+        self._tables = {
+            "lower_view": [(f"c{i}", kind) for i, kind in enumerate(types)],
+            table: self._tables[table],
+        }
+        upper, kinds = self._select([], depth=3, root=True)
+        return body, upper + (self._order_limit(kinds) if self._chance(20) else "")
 
     def _common_table(self) -> str:
         body, types = self._select([], depth=1)
@@ -158,9 +174,12 @@ class Writer:
 
     def _from(self, depth: int) -> tuple[str, Scope]:
         text, scope = self._source(depth)
-        for _ in range(self._pick([0, 0, 1, 1, 2] if depth > 1 else [0, 0, 0, 1])):
+        several = [0, 1, 2, 2] if self._wide else [0, 0, 1, 1, 2]
+        kinds = ["JOIN", ",", "LEFT JOIN", "CROSS JOIN", "RIGHT JOIN", "FULL JOIN"]
+        outer = ["LEFT JOIN", "FULL JOIN", "RIGHT JOIN", "JOIN"]
+        for _ in range(self._pick(several if depth > 1 else [0, 0, 0, 1])):
             right, fresh = self._source(depth)
-            kind = self._pick(["JOIN", ",", "LEFT JOIN", "CROSS JOIN", "RIGHT JOIN", "FULL JOIN"])
+            kind = self._pick(outer if self._wide else kinds)
             if kind in (",", "CROSS JOIN"):
                 text = f"{text} CROSS JOIN {right}" if kind != "," else self._comma(text, right)
             else:
@@ -174,6 +193,9 @@ class Writer:
 
     def _source(self, depth: int) -> tuple[str, Scope]:
         alias = self._alias()
+        if self._wide and depth > 1 and self._chance(25):
+            body, types = self._set_operation(depth - 1)
+            return f"({body}) AS {alias}", [Ref(f"{alias}.c{i}", kind) for i, kind in enumerate(types)]
         if depth > 1 and self._chance(15):
             body, types = self._select([], depth - 2)
             return f"({body}) AS {alias}", [Ref(f"{alias}.c{i}", kind) for i, kind in enumerate(types)]

@@ -13,9 +13,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from oracle.harness import ENGINES, MORE_ENGINES, Engine, connect, engines, opposite, replay
-from strategies import Case, cases, seeded_case
+from strategies import Case, cases, seeded_cascade, seeded_case
 
 QUICK = 60
+QUICK_CASCADES = 8
 SIZES = (1, 8)
 
 
@@ -33,6 +34,20 @@ def test_a_hundred_random_queries(hundred: int) -> None:
     engine = every[hundred % len(every)]
     for seed in range(100 * hundred, 100 * hundred + 100):
         _check(engine, seeded_case(seed))
+
+
+@pytest.mark.parametrize("seed", range(QUICK_CASCADES))
+def test_view_on_a_view(seed: int) -> None:
+    """Outer joins of three sources and set operations inside, on every engine in turn."""
+    _check(ENGINES[seed % len(ENGINES)], seeded_cascade(seed))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("hundred", range(1, 11))
+def test_a_hundred_views_on_views(hundred: int) -> None:
+    every = [*ENGINES, *MORE_ENGINES]
+    for seed in range(100 * hundred, 100 * hundred + 100):
+        _check(every[hundred % len(every)], seeded_cascade(seed))
 
 
 @engines
@@ -68,7 +83,11 @@ def _replay(engine: Engine, case: Case, size: int) -> None:
         for whole in case.batches(len(case.changes) or 1):
             batches += [opposite(whole), whole]
     late = size % 2 == 0
-    replay(connect(engine), case.ddl, {"fuzzed": case.sql}, batches[late:], before=batches[:late])
+    views, asked = {"fuzzed": case.sql}, {}
+    if case.lower:
+        views = {"lower_view": case.lower, **views}
+        asked = {"fuzzed": f"WITH lower_view AS ({case.lower}) {case.sql}"}
+    replay(connect(engine), case.ddl, views, batches[late:], before=batches[:late], asked=asked)
 
 
 def _smallest(engine: Engine, case: Case, size: int) -> Case:

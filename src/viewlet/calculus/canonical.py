@@ -100,6 +100,9 @@ def strip_values(query: Query) -> Query:
 
 def _key_orders(query: Query, keys: tuple[Var, ...]) -> Iterator[tuple[Var, ...]]:
     """Orders of the keys that sort by colour; tied keys in every order."""
+    if len(keys) < 2:
+        yield keys
+        return
     names = {key.name for key in keys}
     colours: dict[str, str] = dict.fromkeys(names, "k")
     placed = [_term_places(term) for term in query]
@@ -175,22 +178,19 @@ def _signatures(term: list[_Places], names: Set[str], colours: Mapping[str, str]
     """For each name, where it stands in which factors, and the colours of what stands beside it."""
     found: dict[str, list[str]] = {name: [] for name in names}
     for places in term:
-        at: dict[str, list[str]] = {}
-        for place, name in places.variables:
-            at.setdefault(name, []).append(place)
         beside = str(sorted([(place, colours.get(name, "?")) for place, name in places.variables]))
-        for name, own in at.items():
+        for name, own in places.own:
             if name in found:
-                found[name].append(f"{places.skeleton}{sorted(own)}{beside}")
+                found[name].append(own + beside)
     return {name: repr(sorted(texts)) for name, texts in found.items()}
 
 
 @dataclass(frozen=True, slots=True)
 class _Places:
-    """A factor's text without its variables, and the place of each variable in it."""
+    """The place of each variable in a factor; and of each its own places, behind the factor's bare text."""
 
-    skeleton: str
     variables: tuple[tuple[str, str], ...]
+    own: tuple[tuple[str, str], ...]
 
 
 def _term_places(term: Term) -> list[_Places]:
@@ -215,7 +215,11 @@ def _places(factor: Factor) -> _Places:
         case Lift() | Extremum() | Exists():
             given = [] if isinstance(factor, Exists) else [(":=", factor.var.name)]
             found = given + [(f"key{_orbit(factor, key)}", key.name) for key in factor.keys if _is_own(key)]
-    return _Places(_factor_text(factor, blank), tuple(found))
+    skeleton = _factor_text(factor, blank)
+    at: dict[str, list[str]] = {}
+    for place, name in found:
+        at.setdefault(name, []).append(place)
+    return _Places(tuple(found), tuple((name, f"{skeleton}{sorted(own)}") for name, own in at.items()))
 
 
 def _is_own(argument: Var | Const) -> TypeGuard[Var]:

@@ -31,7 +31,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from viewlet.core.scalar import FALSE, TRUE, Const, Scalar, Var, is_null, variables
+from viewlet.core.scalar import Const, Scalar, Var, variables
 from viewlet.core.types import BIGINT, Type
 
 Argument: TypeAlias = Var | Const
@@ -138,16 +138,15 @@ def product(*factors: Factor, coefficient: int = 1) -> Query:
 
     ``{TRUE} -> 1``, ``{FALSE} -> 0``, ``{NULL} -> 0``, ``<c> -> c``
 
-    >>> product(Cond(FALSE)), product(Value(Const(3)), Cond(TRUE))[0].coefficient
+    >>> product(Cond(Const(False))), product(Value(Const(3)), Cond(Const(True)))[0].coefficient
     ((), 3)
     """
     kept: list[Factor] = []
     for factor in factors:
         match factor:
-            case Cond(scalar) if scalar == TRUE:
-                continue
-            case Cond(scalar) if scalar == FALSE or is_null(scalar):
-                return ZERO
+            case Cond(Const(value)):
+                if value is not True:
+                    return ZERO
             case Value(Const(int(number))):
                 coefficient *= number
             case Exists(query=inner, negated=negated) if not inner:
@@ -167,8 +166,11 @@ def add(*queries: Query) -> Query:
     >>> add(x, times(x, product(coefficient=-1)))
     ()
     """
+    found = [query for query in queries if query]
+    if len(found) <= 1 and all(len(query) == 1 and query[0].coefficient for query in found):
+        return found[0] if found else ZERO
     coefficients: dict[tuple[Factor, ...], int] = {}
-    for query in queries:
+    for query in found:
         for term in query:
             coefficients[term.factors] = coefficients.get(term.factors, 0) + term.coefficient
     return tuple(Term(factors, c) for factors, c in coefficients.items() if c)
@@ -205,21 +207,21 @@ def arguments(factor: Factor) -> tuple[Argument, ...]:
             return ()
 
 
-def factor_variables(factor: Factor) -> Iterator[Var]:
+def factor_variables(factor: Factor) -> tuple[Var, ...]:
     """The variables a factor shares with the rest of its term (its locals are its own affair)."""
     match factor:
-        case Rel() | Delta() | MapRef():
-            yield from (argument for argument in arguments(factor) if isinstance(argument, Var))
-        case Cond(scalar) | Value(scalar):
-            yield from variables(scalar)
-        case Let(var, scalar):
-            yield var
-            yield from variables(scalar)
-        case Lift(var, keys) | Extremum(var, _, _, keys):
-            yield var
-            yield from keys
-        case Exists(keys):
-            yield from keys
+        case Rel() | Delta():
+            return tuple([argument for _, argument in factor.binds if isinstance(argument, Var)])
+        case MapRef():
+            return tuple([argument for argument in factor.keys if isinstance(argument, Var)])
+        case Cond() | Value():
+            return tuple(variables(factor.scalar))
+        case Let():
+            return (factor.var, *variables(factor.scalar))
+        case Lift() | Extremum():
+            return (factor.var, *factor.keys)
+        case Exists():
+            return factor.keys
 
 
 def term_variables(factors: Iterable[Factor]) -> dict[str, Var]:

@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from operator import is_
 
 from viewlet.calculus.nodes import (
     Cond,
@@ -58,9 +59,11 @@ class Simplified:
 
 
 def simplify_query(query: Query, frozen: Iterable[str], names: Names) -> Query:
-    """Simplify each term and collect equal ones."""
+    """Simplify each term and collect equal ones; a query with nothing to do comes back as it is."""
     frozen = frozenset(frozen)
-    return add(*((done.term,) for term in query if (done := simplify_term(term, frozen, names)) is not None))
+    done = [simplify_term(term, frozen, names) for term in query]
+    found = add(*((simple.term,) for simple in done if simple is not None))
+    return query if len(found) == len(query) and all(map(is_, found, query)) else found
 
 
 def simplify_term(
@@ -72,8 +75,9 @@ def simplify_term(
     """
     wanted = {key.name for key in keys}
     bindings: Bindings = {}
+    done: dict[int, Factor] = {}
     while True:
-        folded = _fold_term(term, names)
+        folded = _fold_term(term, names, done)
         if folded is None:
             return None
         step = _unification(folded.factors, frozen, wanted)
@@ -175,24 +179,36 @@ def _read_only(factor: Factor) -> set[str]:
 # Partial evaluation
 
 
-def _fold_term(term: Term, names: Names) -> Term | None:
+def _fold_term(term: Term, names: Names, done: dict[int, Factor]) -> Term | None:
+    """Fold each factor but those that are ``done``: by identity, with nothing left to fold in them."""
     factors: list[Factor] = []
     for factor in term.factors:
-        factors.extend(_fold_factor(factor, names))
-    folded = product(*factors, coefficient=term.coefficient)
-    return folded[0] if folded else None
+        if id(factor) in done:
+            factors.append(factor)
+            continue
+        folded = _fold_factor(factor, names)
+        if len(folded) == 1 and folded[0] is factor:
+            done[id(factor)] = factor
+        factors.extend(folded)
+    result = product(*factors, coefficient=term.coefficient)
+    if result and len(result[0].factors) == len(term.factors) and _are_same(result[0], term):
+        return term
+    return result[0] if result else None
+
+
+def _are_same(left: Term, right: Term) -> bool:
+    return left.coefficient == right.coefficient and all(map(is_, left.factors, right.factors))
 
 
 def _fold_factor(factor: Factor, names: Names) -> tuple[Factor, ...]:
     match factor:
-        case Cond(scalar):
-            return (Cond(fold(scalar)),)
-        case Value(scalar):
-            return (Value(fold(scalar)),)
-        case Let(var, scalar):
-            return (Let(var, fold(scalar)),)
+        case Cond(scalar) | Value(scalar) | Let(_, scalar):
+            folded = fold(scalar)
+            return (factor if folded is scalar else replace(factor, scalar=folded),)
         case Lift(var, keys, query):
             inner = simplify_query(query, (key.name for key in keys), names)
+            if inner is query and any(term.factors for term in inner):
+                return (factor,) if (used := _used(keys, inner)) == keys else (Lift(var, used, inner),)
             if all(not term.factors for term in inner):
                 total = sum(term.coefficient for term in inner)
                 return (Let(var, Const(total if var.type.is_exact else float(total), var.type)),)
@@ -201,10 +217,14 @@ def _fold_factor(factor: Factor, names: Names) -> tuple[Factor, ...]:
             inner = simplify_query(query, (*(key.name for key in keys), of.name), names)
             if not inner:
                 return (Let(var, Const(None, var.type)),)
+            if inner is query and _used(keys, inner) == keys:
+                return (factor,)
             return (Extremum(var, op, of, _used(keys, inner), inner),)
         case Exists(keys, query, negated):
             inner = simplify_query(query, (key.name for key in keys), names)
-            return _fold_exists(Exists(_used(keys, inner), inner, negated), names)
+            if inner is not query or _used(keys, inner) != keys:
+                factor = Exists(_used(keys, inner), inner, negated)
+            return _fold_exists(factor, names)
         case Rel() | Delta() | MapRef():
             return (factor,)
 
@@ -244,10 +264,12 @@ def fold(scalar: Scalar) -> Scalar:
     """Evaluate what has only constants; an error while doing so is left for run time to report."""
     if not isinstance(scalar, Call):
         return scalar
-    args = tuple(fold(arg) for arg in scalar.args)
+    args = tuple([fold(arg) for arg in scalar.args])
     folded = call(scalar.op, *args, type=scalar.type)
     if not isinstance(folded, Call):
         return folded
+    if folded.op == scalar.op and len(folded.args) == len(scalar.args):
+        folded = scalar if all(map(is_, folded.args, scalar.args)) else folded
     if folded.op == "==" and folded.args[0] == folded.args[1]:
         return Const(True, BOOLEAN)
     if folded.op == "case":
@@ -273,23 +295,24 @@ def _fold_case(scalar: Call) -> Scalar:
         kept += [condition, result]
     if not kept:
         return scalar.args[-1]
+    if len(kept) + 1 == len(scalar.args):
+        return scalar
     return Call("case", (*kept, scalar.args[-1]), scalar.type)
 
 
 def drop_unused(term: Term, needed: frozenset[str]) -> Term:
     """A let or lift whose variable nobody reads is 1; a column that nobody reads is not worth binding."""
-    factors = list(term.factors)
     while True:
-        uses = Counter(v.name for factor in factors for v in factor_variables(factor))
+        uses = Counter([v.name for factor in term.factors for v in factor_variables(factor)])
         unused = {n for n, count in uses.items() if count == 1 and n not in needed and not n.startswith("@")}
-        kept = [
+        kept = tuple(
             _without_columns(factor, unused)
-            for factor in factors
+            for factor in term.factors
             if not (isinstance(factor, Let | Lift | Extremum) and factor.var.name in unused)
-        ]
-        if kept == factors:
-            return replace(term, factors=tuple(factors))
-        factors = kept
+        )
+        if len(kept) == len(term.factors) and all(map(is_, kept, term.factors)):
+            return term
+        term = replace(term, factors=kept)
 
 
 def _without_columns(factor: Factor, unused: set[str]) -> Factor:

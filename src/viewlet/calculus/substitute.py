@@ -19,6 +19,7 @@ from viewlet.calculus.nodes import (
     Rel,
     Term,
     Value,
+    factor_variables,
     is_parameter,
     product,
     term_variables,
@@ -44,7 +45,12 @@ def substitute_term(term: Term, by: Replacement) -> Query:
 
 
 def substitute_factor(factor: Factor, by: Replacement) -> Factor:
-    """Replace variables in one factor; into a nested query only members of its keys are carried."""
+    """Replace variables in one factor; into a nested query only members of its keys are carried.
+
+    A factor that has none of them comes back as it is, the same object.
+    """
+    if not any(var.name in by for var in factor_variables(factor)):
+        return factor
     match factor:
         case Rel(table, binds):
             return Rel(table, tuple((column, _argument(arg, by)) for column, arg in binds))

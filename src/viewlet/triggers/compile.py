@@ -36,6 +36,7 @@ from viewlet.core.scalar import Const, Scalar, Var, substitute, variables
 from viewlet.errors import CompileError
 from viewlet.plan import nodes as plan_nodes
 from viewlet.sql.catalog import Catalog, TableKind
+from viewlet.triggers.batched import batched
 from viewlet.triggers.caches import ViewCaches
 from viewlet.triggers.cost import Estimate, Statistics, estimate
 from viewlet.triggers.explain import explain, obstacles
@@ -120,10 +121,14 @@ class Compiler:
     def _add_cheapest(self, name: str, query: plan_nodes.Query) -> list[MapDefinition]:
         added = self.add(name, query, "higher_order")
         part = part_of(self.program(), name)
-        steps = estimate(part, "higher_order", self.statistics, self.searches).average
-        if steps <= CHEAP_STEPS:
+        own = estimate(part, "higher_order", self.statistics, self.searches)
+        if own.average <= CHEAP_STEPS:
             return added
-        best = alternatives(name, query, self.catalog, self.statistics, self.searches)[0].strategy
+        known = {"higher_order": own}
+        if not any(trigger.recomputations for trigger in part.triggers.values()):
+            known["view_caches"] = own  # caches hold what recomputation asks for: here, nothing
+        others = alternatives(name, query, self.catalog, self.statistics, self.searches, known)
+        best = others[0].strategy
         if best == "higher_order":
             return added
         self.drop(name)
@@ -256,11 +261,15 @@ class Compiler:
             self._statements[target.name, table, "tuple"] = tuple(statements)
             self._statements[target.name, table, "batch"] = tuple(statements)
             return
-        self._statements[target.name, table, "tuple"] = self._increment(target, one, strategy)
+        by_row = self._increment(target, one, strategy)
+        self._statements[target.name, table, "tuple"] = by_row
         if self._must_recompute(target, many, strategy):
             self._by_row.add((target.name, table))
-        else:
-            self._statements[target.name, table, "batch"] = self._increment(target, many, strategy)
+            return
+        by_batch = batched(target, one.table, by_row)
+        if by_batch is None:
+            by_batch = self._increment(target, many, strategy)
+        self._statements[target.name, table, "batch"] = by_batch
 
     def _one(self, table: str) -> TupleEvent:
         return TupleEvent(self.catalog[table], self.catalog.children(table))
@@ -330,14 +339,18 @@ def alternatives(
     catalog: Catalog,
     statistics: Statistics | None = None,
     searches: Ordered = False,
+    known: Mapping[str, Estimate] | None = None,
 ) -> list[Estimate]:
-    """What each strategy would cost for a query, the cheapest first; ties go to the earlier strategy."""
-    known = statistics or Statistics()
-    found = [
-        estimate(compile_views({name: query}, catalog, strategy, known, searches), strategy, known, searches)
-        for strategy in STRATEGIES
-    ]
-    return sorted(found, key=lambda item: item.average)
+    """What each strategy would cost for a query, the cheapest first; ties go to the earlier strategy.
+
+    Strategies whose estimates are ``known`` are not compiled again.
+    """
+    figures, found = statistics or Statistics(), dict(known or {})
+    for strategy in STRATEGIES:
+        if strategy not in found:
+            program = compile_views({name: query}, catalog, strategy, figures, searches)
+            found[strategy] = estimate(program, strategy, figures, searches)
+    return sorted((found[strategy] for strategy in STRATEGIES), key=lambda item: item.average)
 
 
 def compile_views(

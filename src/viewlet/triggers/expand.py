@@ -102,6 +102,8 @@ def _expand(scalar: Scalar, place: Place) -> Polynomial:
 
 
 def _nz(e: Scalar, place: Place) -> Polynomial:
+    if is_null(e):
+        return []
     if isinstance(e, Const):
         return [(int(e.value), ())] if e.type.is_exact and e.value is not None else _leaf(call("nz", e))
     if len(_places(e, place)) <= 1:
