@@ -78,6 +78,7 @@ enum {
     VL_SLAB = 16 * 1024, /* a run of small blocks */
     VL_PAGE = 4096,
     VL_GROWTH = 1 << 18, /* commit at least this much at a time */
+    VL_PREFETCHED = 512, /* bytes of a block that are asked for ahead */
 };
 #define VL_MAGIC UINT64_C(0x0a72614c74576956) /* "ViWtLar\n" read little-endian: also rejects the other byte order */
 #define VL_RESERVE_DEFAULT (UINT64_C(1) << 38)
@@ -117,6 +118,11 @@ typedef struct {
 VL_INLINE vl_header *vl_head(const vl_arena *a) { return (vl_header *)(void *)a->base; }
 VL_INLINE void *vl_at(const vl_arena *a, vl_ref r) { return a->base + r; }
 VL_INLINE vl_ref vl_ref_of(const vl_arena *a, const void *p) { return (vl_ref)((const uint8_t *)p - a->base); }
+
+/* The lines of a block that will be read soon. */
+VL_INLINE void vl_prefetch_node(const vl_arena *a, vl_ref r, uint64_t bytes) {
+    for (uint64_t i = 0; i < bytes && i < VL_PREFETCHED; i += 64) __builtin_prefetch(a->base + r + i);
+}
 VL_INLINE bool vl_failed(const vl_arena *a) { return VL_UNLIKELY(a->errors != 0); }
 
 /* ---- size classes: 1..8 units of 16 bytes, then eight steps per doubling ---- */
