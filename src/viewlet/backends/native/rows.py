@@ -1,11 +1,11 @@
 """The loop over the rows of a batch: a few rows at a time, in passes that each do one kind of work.
 
 First the conditions that every row must meet choose the rows that count, without a jump per row; then text is
-interned; then the trigger runs, row by row and in order, and asks for the memory that rows further on will want.
+interned; then the trigger runs, row by row and in order, and asks for the memory that rows further on want.
 What is done ahead changes nothing that a trigger reads, so all effects of a row still precede the next row.
 
-Memory is asked for a few rows ahead, and not for many rows at once: a processor drops what it is asked for while
-some two dozen answers are outstanding.
+Memory is asked for a few rows ahead, and not for many rows at once: a processor drops what it is asked for
+while some two dozen answers are outstanding.
 """
 
 from __future__ import annotations

@@ -17,6 +17,7 @@
  *   T *p = vl_at(&a, r);  vl_ref r = vl_ref_of(&a, p);
  *   vl_free(&a, &account, r, bytes);                      the same bytes as at allocation
  *   vl_reserve(&a, bytes)                                 the next `bytes` of growth cannot fail
+ *   vl_make_present(&a, bytes)                            nor wait for the system
  *
  * Contracts a structure built on this can rely on:
  *   - A block holds at least `bytes`, rounded up to its size class (at most 12.5 % more; use
@@ -374,6 +375,18 @@ VL_FUNCTION bool vl_reserve(vl_arena *a, uint64_t bytes) {
         a->errors |= VL_E_MEMORY;
         return false;
     }
+    return true;
+}
+
+/* The same, and the memory is taken from the system now: what grows into it meets no page that must be made
+ * and cleared first. */
+VL_FUNCTION bool vl_make_present(vl_arena *a, uint64_t bytes) {
+    if (!vl_reserve(a, bytes)) return false;
+    uint64_t from = vl_round_up(vl_head(a)->top, VL_PAGE), to = from + bytes < a->committed ? from + bytes : a->committed;
+    if (to <= from) return true;
+    VL_UNPOISON(a->base + from, to - from);
+    for (uint64_t at = from; at < to; at += VL_PAGE) ((volatile uint8_t *)a->base)[at] = 0;
+    VL_POISON(a->base + from, to - from);
     return true;
 }
 
