@@ -59,6 +59,7 @@ def measured(use: float, full: float, follow: float) -> Costs:
     costs.use.add(use)
     costs.full.add(full)
     costs.refresh.add(100, follow)
+    costs.light.add(9.0)
     return costs
 
 
@@ -102,14 +103,18 @@ def test_an_unlucky_measurement_is_forgotten() -> None:
     assert sum(costs.pays(lambda: 0, 9.0) for _ in range(100)) == 2
 
 
-def test_large_changes_are_captured_again() -> None:
+def test_large_changes_are_captured_lightly() -> None:
     costs = Costs()
     costs.capture.add(1.0)
-    assert not costs.recapture_is_cheaper(10**9), "nothing is known yet"
+    assert not costs.light_is_cheaper(10**9), "nothing is known yet"
     costs.refresh.add(1000, 0.02)
     costs.refresh.add(2000, 0.03)
-    assert not costs.recapture_is_cheaper(50_000)
-    assert costs.recapture_is_cheaper(200_000)
+    assert not costs.light_is_cheaper(50_000)
+    assert costs.light_is_cheaper(200_000)
+    costs.full.add(0.1)
+    assert costs.light_is_cheaper(50_000), "a light capture takes about as long as the query"
+    costs.captured_lightly(50_000, 0.2)
+    assert costs.light_is_cheaper(1), "the state would have to follow all that it has missed"
 
 
 def test_store_follows_the_model() -> None:
@@ -122,8 +127,15 @@ def test_store_follows_the_model() -> None:
     sketch.costs.refresh = Line()
     sketch.costs.refresh.add(1, 1000.0)
     store.apply({"r": [(1, 10**7)]})
-    assert (sketch.costs.captures, sketch.costs.refreshes) == (2, 1)
+    assert (sketch.costs.captures, sketch.costs.refreshes, sketch.costs.behind) == (2, 1, 1)
     assert store.query(text, use="always").num_rows == store.query(text, use="never").num_rows
+    assert "1 changes behind" in sketch.explain()
+    sketch.costs.refresh = Line()
+    store.apply({"r": [(2, 10**7)]})  # the state follows from where it was left
+    assert (sketch.costs.captures, sketch.costs.refreshes, sketch.costs.behind) == (2, 2, 0)
+    followed = sketch.fragments
+    sketch.recapture()
+    assert followed == sketch.fragments
 
 
 @pytest.mark.parametrize("share", [0.01, 0.1, 0.5, 1.0])
