@@ -287,13 +287,9 @@ def damaged(
     return tally(found)
 
 
-def companion(path: Path, end: str) -> Path:
-    return path.with_name(path.name + end)
-
-
-def flip_in(end: str) -> Callable[[Path, random.Random], None]:
+def flip_in(file: Callable[[Path], Path]) -> Callable[[Path, random.Random], None]:
     def harm(path: Path, rng: random.Random) -> None:
-        target = companion(path, end)
+        target = file(path)
         damage.flip(target, rng.randrange(8 * target.stat().st_size))
 
     return harm
@@ -316,9 +312,9 @@ def jumping_clock(folder: Path, mode: str, count: int) -> str:
     return tally(found)
 
 
-def cut_wal(path: Path, rng: random.Random) -> None:
-    wal = companion(path, "-wal")
-    os.truncate(wal, rng.randrange(wal.stat().st_size))
+def cut_log(path: Path, rng: random.Random) -> None:
+    log = damage.log_of(path)
+    os.truncate(log, rng.randrange(log.stat().st_size))
 
 
 def power(folder: Path, mode: str, count: int) -> str:
@@ -339,13 +335,13 @@ FAULTS: dict[str, Callable[[Path, str, int], str]] = {
     "kill -9 at a random moment": killed,
     "disk full": full_disk,
     "the clock goes backwards": jumping_clock,
-    "one bit flipped in the closed file": lambda f, m, n: damaged(f, m, n, flip_in(""), False),
-    "one bit flipped in the write-ahead log of a killed writer": lambda f, m, n: damaged(
-        f, m, n, flip_in("-wal"), True
+    "one bit flipped in the closed file": lambda f, m, n: damaged(f, m, n, flip_in(lambda path: path), False),
+    "one bit flipped in the log of a killed writer": lambda f, m, n: damaged(
+        f, m, n, flip_in(damage.log_of), True
     ),
     "half a page zeroed in the closed file": lambda f, m, n: damaged(f, m, n, tear_page, False),
     "closed file cut short": lambda f, m, n: damaged(f, m, n, cut_file, False),
-    "write-ahead log of a killed writer cut short": lambda f, m, n: damaged(f, m, n, cut_wal, True),
+    "log of a killed writer cut short": lambda f, m, n: damaged(f, m, n, cut_log, True),
     "power failure (simulated: the unflushed end of the log is gone)": power,
 }
 

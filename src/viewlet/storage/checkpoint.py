@@ -57,13 +57,12 @@ def write_checkpoint(container: Container, snapshot: Snapshot, start: Head) -> i
     time: commits go on meanwhile.
     """
     generation, digest, size = container.head.generation + 1, "", 0
-    with container.writing_much():
-        container.discard()  # the pieces of a checkpoint that was interrupted
-        for part in parts_of(snapshot):
-            digest = container.write_part(generation, part, digest)
-            size += len(part.body)
-        container.adopt(generation, digest, start)
-        container.discard()
+    container.discard()  # the pieces of a checkpoint that was interrupted
+    for part in parts_of(snapshot):
+        digest = container.write_part(generation, part, digest)
+        size += len(part.body)
+    container.adopt(generation, digest, start)
+    container.discard()
     return size
 
 

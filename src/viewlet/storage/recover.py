@@ -59,6 +59,7 @@ def open_into(
     try:
         container = Container(path, durability, database.dialect)
         _check_complete(container, lock.left_behind)
+        container.accept()
         Recovery(database, container, progress or _bar(path)).run()
         return Durable(container, lock, database.snapshot, checkpoint_bytes)
     except BaseException:
