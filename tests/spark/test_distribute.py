@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from fractions import Fraction
 from functools import cache
+from itertools import permutations
+from pathlib import Path
 
 import pytest
 
@@ -194,6 +197,25 @@ def test_advice_prefers_one_process_and_counts_rounds() -> None:
     assert f"in {max(t.stages for t in distributed.batch.values())} rounds" in text
     for rows in (1, 100, 10_000, 1_000_000):
         assert predict(rows, 0).here <= predict(rows, 1).spread < predict(rows, 2).spread
+
+
+def test_advice_agrees_with_the_measured_break_even_table() -> None:
+    """Of two ways one of which took twice as long, the other one is predicted to be faster, at every size."""
+    page = Path(__file__).parents[2] / "benchmarks" / "results" / "spark" / "breakeven.json"
+    found = json.loads(page.read_text())
+    compared = 0
+    for i, size in enumerate(found["sizes"]):
+        model = predict(size, found["rounds"], found["held"])
+        ways = {
+            "Spark SQL again": model.again,
+            "this process": model.here,
+            "Spark, lines": model.spread,
+        }
+        for a, b in permutations(ways, 2):
+            if 2 * found["ms"][a][i] < found["ms"][b][i]:
+                assert ways[a] < ways[b], (size, a, b)
+                compared += 1
+    assert compared >= len(found["sizes"])
 
 
 def test_an_unknown_column_is_refused() -> None:
