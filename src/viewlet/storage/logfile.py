@@ -20,7 +20,7 @@ import re
 import struct
 import weakref
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
@@ -74,7 +74,7 @@ class LogFile:
         self._sequence, self._digest = 0, ""
         self._flusher = ThreadPoolExecutor(1, "viewlet log")
         self._flushing: Future[None] | None = None
-        self._release = lambda: None
+        self._release: Callable[[], object] = _nothing
 
     # Reading what a process left behind.
 
@@ -112,7 +112,7 @@ class LogFile:
     def start(self, sequence: int, digest: str) -> None:
         """Let the next step begin a new file, which follows on a step."""
         self._release()
-        self._release, self._descriptor = (lambda: None), None
+        self._release, self._descriptor = _nothing, None
         self._sequence, self._digest = sequence, digest
 
     def append(self, after: int, step: tuple[int, int, str, str | None], body: bytes, digest: bytes) -> str:
@@ -210,12 +210,17 @@ def _steps(file: BinaryIO, previous: str) -> Iterator[Step]:
         if _link(previous, fields, digest_of(body)) != digest:
             return
         previous = digest.hex()
-        yield Step(*json.loads(fields), body, previous)
+        sequence, version, kind, token = json.loads(fields)
+        yield Step(sequence, version, kind, token, body, previous)
 
 
 def _escaped(name: str) -> str:
     """A file name as a pattern that only it matches."""
     return re.sub(r"([*?[])", r"[\1]", name)
+
+
+def _nothing() -> None:
+    """What there is to close where no file is open."""
 
 
 def _flush(descriptor: int) -> None:
