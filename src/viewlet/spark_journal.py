@@ -28,7 +28,8 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from viewlet.errors import StorageError
-from viewlet.storage.container import Container, Entry, Head, Part, link
+from viewlet.storage.chain import Entry, Head, Part, link
+from viewlet.storage.container import Container
 from viewlet.storage.journal import Durable
 from viewlet.storage.lockfile import LockFile
 from viewlet.storage.recover import Recovery

@@ -14,7 +14,8 @@ from viewlet.calculus.evaluate import Key, Number
 from viewlet.core.types import Schema
 from viewlet.kept import Image
 from viewlet.sql.parse import CreateTable, CreateView
-from viewlet.storage.container import Container, Head, Part
+from viewlet.storage.chain import Head, Part
+from viewlet.storage.container import Container
 from viewlet.storage.definitions import encode_definition
 from viewlet.storage.encode import blocks, encode_block, encode_entries, encode_part, encode_rows
 from viewlet.storage.streams import FrozenState, StreamState

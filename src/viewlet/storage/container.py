@@ -11,7 +11,6 @@ or opened after a crash; those before a checkpoint never do.
 from __future__ import annotations
 
 import ctypes
-import hashlib
 import json
 import logging
 import os
@@ -20,11 +19,12 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from importlib.metadata import version as installed_version
 from pathlib import Path
 
 from viewlet.errors import StorageError
+from viewlet.storage.chain import Entry, Head, Part, link, sealed
 from viewlet.storage.logfile import LogFile, Step, digest_of
 
 APPLICATION = 0x56494557  # "VIEW"
@@ -46,68 +46,6 @@ SCHEMA = (
 )
 
 SYNCHRONOUS = {"full": "FULL", "batch": "NORMAL", "off": "OFF"}
-
-
-@dataclass(frozen=True, slots=True)
-class Head:
-    """What the container holds: the ends of both chains, and where the log begins."""
-
-    dialect: str
-    written_by: str
-    sequence: int = 0
-    version: int = 0
-    digest: str = ""
-    generation: int = 0
-    parts_digest: str = ""
-    log_start: int = 0
-    log_start_digest: str = ""
-    log_start_version: int = 0
-    tokens: int = 0
-
-    def from_checkpoint(self, generation: int, parts_digest: str, start: Head) -> Head:
-        """The head once a checkpoint counts that was taken when ``start`` was the head."""
-        return replace(
-            self,
-            generation=generation,
-            parts_digest=parts_digest,
-            log_start=start.sequence,
-            log_start_digest=start.digest,
-            log_start_version=start.version,
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """One step of the log: a definition or a commit, with the version of the database after it."""
-
-    sequence: int
-    version: int
-    kind: str
-    token: str | None
-    body: bytes
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """One piece of a checkpoint."""
-
-    kind: str
-    name: str
-    body: bytes
-
-
-def link(previous: str, *fields: object) -> bytes:
-    """The digest of a record in a chain: of the one before it and of each field with its length.
-
-    >>> link("", "ab", "c") == link("", "a", "bc")
-    False
-    """
-    state = hashlib.blake2b(digest_size=16)
-    for field in (previous, *fields):
-        data = field if isinstance(field, bytes) else b"-" if field is None else f"+{field}".encode()
-        state.update(len(data).to_bytes(8, "little"))
-        state.update(data)
-    return state.digest()
 
 
 class Container:
@@ -179,7 +117,7 @@ class Container:
             run(f"PRAGMA user_version = {FORMAT}")
             for statement in SCHEMA:
                 run(statement)
-            run("INSERT INTO head VALUES (1, 0, ?, ?)", _sealed(head))
+            run("INSERT INTO head VALUES (1, 0, ?, ?)", sealed(head))
         return head
 
     def _checked_head(self) -> Head:
@@ -221,7 +159,7 @@ class Container:
 
     def mark(self) -> Head:
         """The head now, for a checkpoint of this moment: later steps go to a file of their own."""
-        self._log.start(self.head.sequence, self.head.digest)
+        self._log.rotate(self.head.sequence)
         return self.head
 
     def _absorb(self) -> None:
@@ -313,8 +251,8 @@ class Container:
 
     def version_of(self, token: str) -> int | None:
         """The version that the batch with a token made; ``None`` if there was none."""
-        if token in self._tokens:
-            return self._tokens[token]
+        if (known := self._tokens.get(token)) is not None:
+            return known
         with self._mutex, self._errors("cannot be read"):
             row = self._connection.execute("SELECT version FROM tokens WHERE token = ?", (token,)).fetchone()
             return None if row is None else int(row[0])
@@ -404,7 +342,7 @@ class Container:
     def _replace_head(self, head: Head) -> None:
         """Only the head that we know is replaced: if the file has moved on without us, nothing is written."""
         update = "UPDATE head SET sequence = ?, fields = ?, digest = ? WHERE one = 1 AND sequence = ?"
-        values = (head.sequence, *_sealed(head), self._stored.sequence)
+        values = (head.sequence, *sealed(head), self._stored.sequence)
         if self._connection.execute(update, values).rowcount != 1:
             raise StorageError(f"{self.path} was changed by another process: close it and open it again")
         self._stored = head
@@ -446,11 +384,6 @@ class Container:
         """
         self._log.leave()
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._connection))
-
-
-def _sealed(head: Head) -> tuple[str, bytes]:
-    fields = json.dumps({name: getattr(head, name) for name in Head.__slots__})
-    return fields, link("", fields)
 
 
 def _create(path: Path) -> None:

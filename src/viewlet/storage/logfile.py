@@ -115,16 +115,24 @@ class LogFile:
         self._release, self._descriptor = _nothing, None
         self._sequence, self._digest = sequence, digest
 
-    def append(self, after: int, step: tuple[int, int, str, str | None], body: bytes, digest: bytes) -> str:
-        """Write a step that follows on ``after`` to the end, as safe as the durability promises.
+    def rotate(self, after: int) -> None:
+        """Let the next step, which follows on ``after``, begin a new file."""
+        self._check_end(after)
+        self.start(self._sequence, self._digest)
 
-        Returns its digest in the chain. If it raises, the step is not in the log.
-        """
+    def _check_end(self, after: int) -> None:
         if after != self._sequence:
             raise StorageError(
                 f"{self._container} holds a batch that this process was interrupted in: "
                 "close it and open it again"
             )
+
+    def append(self, after: int, step: tuple[int, int, str, str | None], body: bytes, digest: bytes) -> str:
+        """Write a step that follows on ``after`` to the end, as safe as the durability promises.
+
+        Returns its digest in the chain. If it raises, the step is not in the log.
+        """
+        self._check_end(after)
         fields = _fields(*step)
         linked = _link(self._digest, fields, digest)
         try:
