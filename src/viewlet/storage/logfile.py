@@ -50,8 +50,12 @@ class Step:
 
 
 def digest_of(body: bytes) -> bytes:
-    """The digest of a body: most of the work of linking it to the step before."""
-    return hashlib.sha256(body).digest()
+    """The checksum of a body: most of the work of linking it to the step before.
+
+    A CRC sees every changed bit and every torn end, at the speed of memory on any processor. When the step
+    moves into the container it gets a digest that also a long life will not wear out.
+    """
+    return zlib.crc32(body).to_bytes(4, "little") + len(body).to_bytes(8, "little")
 
 
 def _fields(sequence: int, version: int, kind: str, token: str | None) -> bytes:
