@@ -363,22 +363,23 @@ def _megabytes(database: Database, text: str, bound: int | None) -> float:
 
 def mixes(report: Report, database: Database, size: Size) -> None:
     """One operation after the other; sketches are used with the store's own choice."""
+    columns = ["mix", "rows per update", "without sketch, s", "captured anew, s", "by itself, s"]
+    columns += ["by itself / best other", "its uses"]
+    title = f"End to end, {size.operations} operations, {size.rows} rows, {database.name}"
     table = []
     series: dict[str, list[tuple[int, float]]] = {}
+    plot = {"x": "rows per update", "y": "by itself / best other", "series": series}
+    content = grouped(size.rows, 5000)
     for updates, queries in ((1, 1), (1, 5), (5, 1)):
         for rows in (1, 20, 200, 2000):
-            database.load("r", grouped(size.rows, 5000), order="a")
+            database.load("r", content, order="a")
             mix = Mix(database)
             mix.run(updates, queries, rows, size.operations)
             times = mix.seconds
             ratio = times["by itself"] / min(times["without"], times["captured anew"])
             table.append([f"{updates}U{queries}Q", rows, *times.values(), ratio, mix.told()])
             series.setdefault(f"{updates}U{queries}Q", []).append((rows, ratio))
-    columns = ["mix", "rows per update", "without sketch, s", "captured anew, s", "by itself, s"]
-    columns += ["by itself / best other", "its uses"]
-    title = f"End to end, {size.operations} operations, {size.rows} rows, {database.name}"
-    plot = {"x": "rows per update", "y": "by itself / best other", "series": series}
-    report.table(title, columns, table, plot)
+        report.table(title, columns, table, plot)
 
 
 class Mix:

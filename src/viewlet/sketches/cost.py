@@ -19,8 +19,8 @@ RETRIED = 50
 """A sketch that does not pay is tried once in so many queries."""
 MARGIN = 1.1
 """Measurements are noisy: what is gained must exceed its price by this factor."""
-FIRST_FOLLOW = 0.005
-"""Seconds to follow a batch, without its rows, until that is measured."""
+FIRST_FOLLOW, FOLLOW_SHARE = 0.005, 0.2
+"""Seconds to follow a batch, without its rows, until that is measured; and that share of the query."""
 OPERATOR_ROW, TRIGGER_ROW = 20e-6, 2e-6
 """Seconds per row of a batch by operators and by triggers, until they are measured."""
 
@@ -132,8 +132,16 @@ class Costs:
 
         A light capture takes about as long as the query itself, until one was measured.
         """
-        follow, light = self.refresh.predict(rows + self.behind), self._light()
-        return follow is not None and light is not None and follow > light
+        light = self._light()
+        return light is not None and self._follow(rows) > light
+
+    def _follow(self, rows: int) -> float:
+        """Seconds to follow so many changes."""
+        rows += self.behind
+        measured = self.refresh.predict(rows)
+        if measured is not None:
+            return measured
+        return FIRST_FOLLOW + FOLLOW_SHARE * self.full.value + self.row * rows
 
     def _light(self) -> float | None:
         known = next((mean for mean in (self.light, self.full, self.capture) if mean.count), None)
@@ -189,10 +197,7 @@ class Costs:
         """Seconds to follow the changes, or to find the fragments from scratch if that is less."""
         if not waiting:
             return 0.0
-        follow = self.refresh.predict(waiting + self.behind)
-        if follow is None:
-            follow = FIRST_FOLLOW + self.row * (waiting + self.behind)
-        light = self._light()
+        follow, light = self._follow(waiting), self._light()
         return follow if light is None else min(follow, light)
 
 

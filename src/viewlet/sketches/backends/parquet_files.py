@@ -286,9 +286,13 @@ class ParquetFiles:
         """Values of a column, of at most about ``limit`` rows, NULL left out."""
         found: list[Value] = []
         for name in self.manifest().files:
-            content = self._content(name)
-            original = next(field for field in content.column_names if field.lower() == column.name)
-            found.extend(read_column(content[original].drop_null(), column, self.name))
+            if column in self.folders:
+                content = self._content(name)[column.name]
+            else:
+                path = self.folder / name
+                original = next(f for f in pq.read_schema(path).names if f.lower() == column.name)
+                content = pq.read_table(path, columns=[original])[original]
+            found.extend(read_column(content.drop_null(), column, self.name))
             if len(found) >= limit:
                 break
         return found
