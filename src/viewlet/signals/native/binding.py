@@ -15,14 +15,16 @@ import numpy as np
 from viewlet.signals.chunks import Values
 from viewlet.signals.native.build import build
 
-SOURCES = ("kernels.c", "fft.c")
+SOURCES = ("grouping.c", "sampling.c", "runs.c", "filters.c", "windows.c", "fft.c")
+HEADERS = ("kernels.h",)
 ALLOCATING = ("vs_fir", "vs_rational", "vs_window", "vs_rfft", "vs_irfft", "vs_fft")  # -1: no memory
 
 
 @cache
 def load() -> ctypes.CDLL:
     """The compiled kernels; builds them on first use."""
-    return ctypes.CDLL(str(build([Path(__file__).with_name(name) for name in SOURCES])))
+    sources, headers = ([Path(__file__).with_name(name) for name in names] for names in (SOURCES, HEADERS))
+    return ctypes.CDLL(str(build(sources, headers)))
 
 
 @cache
