@@ -133,7 +133,7 @@ class Executor:
     def _whole_keys(self, chunk: Runs, columns: dict[str, Any]) -> pa.Table | None:
         """The common case in one pass: one 64-bit integer key column."""
         query, owner = self.query, self.program.keyed_by[-1]
-        if not query.key or owner.index is None or owner.key_types != [pa.int64()]:
+        if not query.key or owner.index is None or owner.index.nulls or owner.key_types != [pa.int64()]:
             return None
         labels = owner.index.integer_labels()
         keys, times = kernels().expand(chunk, labels, query.period, query.offset)

@@ -12,6 +12,7 @@ from viewlet.signals.errors import SignalTypeError
 from viewlet.signals.kernels import kernels
 from viewlet.signals.memory import empty
 
+NULL = np.iinfo(np.int64).min  # the integer that stands for the key NULL, where there is one
 DIRECT = 1 << 21  # keys below are looked up in a table of all of them, eight megabytes at most
 
 
@@ -32,6 +33,7 @@ class KeyIndex:
     def __init__(self, width: int, integers: bool = False) -> None:
         self.width = width
         self.integers = integers
+        self.nulls = False  # is NULL among integer keys?
         self._direct: Ints | None = np.zeros(16, np.int32)  # None once a key lay outside
         self._table = np.zeros((16, 2), np.int64)
         self._labels = np.zeros(8, np.int64)
@@ -46,7 +48,7 @@ class KeyIndex:
     def encode(self, columns: list[pa.Array]) -> Ints:
         """The number of each row's key; new keys get the next numbers."""
         if self.integers:
-            return self._encode_integers(_integers(columns[0]))
+            return self._encode_integers(self._integers(columns[0]))
         codes, sizes, dictionaries = [], [], []
         for column in columns:
             encoded = column.dictionary_encode(null_encoding="encode")
@@ -64,10 +66,10 @@ class KeyIndex:
         return result
 
     def turns(self, columns: list[pa.Array]) -> Ints | None:
-        """The numbers of keys that take turns, in this order, all through the rows; None where they do not."""
+        """The numbers of keys that take turns all through the rows, in order; None where they do not."""
         if not self.integers:
             return None
-        keys = np.ascontiguousarray(_integers(columns[0]))
+        keys = np.ascontiguousarray(self._integers(columns[0]))
         count = kernels().rounds(keys)
         if count == 0:
             return None
@@ -86,7 +88,8 @@ class KeyIndex:
     def labels(self, ids: Ints, types: list[pa.DataType]) -> list[pa.Array]:
         """The key columns of some numbers."""
         if self.integers:
-            return [pa.array(self._labels[ids]).cast(types[0])]
+            found = self._labels[ids]
+            return [pa.array(found, mask=found == NULL if self.nulls else None).cast(types[0])]
         if len(self._columns[0] if self._columns else ()) != len(self):
             keys = list(self._numbers)
             self._columns = [pa.array([key[i] for key in keys], type=kind) for i, kind in enumerate(types)]
@@ -99,14 +102,14 @@ class KeyIndex:
     def describe(self, number: int) -> str:
         """A key for an error message."""
         if self.integers:
-            return str(self._labels[number])
+            return "NULL" if self.nulls and self._labels[number] == NULL else str(self._labels[number])
         key = list(self._numbers)[number]
         return repr(key[0]) if len(key) == 1 else repr(key)
 
     def snapshot(self) -> dict[str, Any]:
         """The keys in order of their numbers."""
         if self.integers:
-            return {"labels": self._labels[: len(self)].copy()}
+            return {"labels": self._labels[: len(self)].copy(), "nulls": self.nulls}
         columns = list(zip(*self._numbers, strict=True)) or [() for _ in range(self.width)]
         return {"columns": [pa.array(column) for column in columns]}
 
@@ -114,6 +117,7 @@ class KeyIndex:
         """Number keys as they were when the snapshot was taken."""
         if self.integers:
             self._encode_integers(snapshot["labels"])
+            self.nulls = snapshot["nulls"]
         else:
             rows = zip(*(column.to_pylist() for column in snapshot["columns"]), strict=True)
             self._numbers = {key: number for number, key in enumerate(rows)}
@@ -132,6 +136,17 @@ class KeyIndex:
                 return out
             self._grow(int(keys[done]))
 
+    def _integers(self, column: pa.Array) -> Ints:
+        if not column.null_count and not self.nulls:
+            keys: Ints = column.to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
+            return keys
+        given = column.drop_null().cast(pa.int64()).to_numpy()
+        if NULL in given or (not self.nulls and NULL in self._labels[: len(self)]):
+            raise SignalTypeError(f"among keys that are NULL there cannot be {NULL}, which stands for them")
+        self.nulls = True
+        filled: Ints = column.cast(pa.int64()).fill_null(NULL).to_numpy()
+        return filled
+
     def _grow(self, key: int) -> None:
         """Make room for ``key``, at which encoding stopped."""
         known = self._labels[: self._count[0]].copy()
@@ -146,11 +161,6 @@ class KeyIndex:
         self._labels = np.zeros(len(self._table) // 2, np.int64)
         self._count = np.zeros(1, np.int64)
         kernels().encode(known, self._table, self._labels, self._count, np.empty(len(known), np.int64))
-
-
-def _integers(column: pa.Array) -> Ints:
-    keys: Ints = column.to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
-    return keys
 
 
 class KeySpaces:

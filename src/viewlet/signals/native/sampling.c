@@ -125,7 +125,7 @@ static i64 sample_points(const struct sampling *s, i64 groups, const i64 *key, c
         for (; i < ptr[g + 1]; i++) {
             i64 a = start[i];
             double x = v[i];
-            if (__builtin_expect(time < a && a - t0 > window, 0)) { /* a gap: the run ends */
+            if (__builtin_expect((a - t0 > window) & (time < a), 0)) { /* a gap: the run ends */
                 if (n > begun) {
                     out_key[runs] = k;
                     out_first[runs++] = first;
@@ -136,10 +136,11 @@ static i64 sample_points(const struct sampling *s, i64 groups, const i64 *key, c
             }
             double slope = (x - v0) / (double)(a - t0), at = (double)(time - t0);
             for (int l = 0; l < 2; l++) {
-                val[n] = time == a ? x : v0 + slope * at;
                 i64 due = time <= a;
+                val[n] = v0 + slope * at;
+                if (__builtin_expect(time == a, 0)) val[n] = x;
                 n += due;
-                time += due ? period : 0;
+                time += -due & period;
                 at += (double)period;
             }
             for (; time <= a; time += period) val[n++] = time == a ? x : v0 + slope * (double)(time - t0);
