@@ -124,26 +124,29 @@ void vs_place_pair(const i64 *id, i64 n, i64 *count, const i64 *a, const i64 *b,
 
 struct row { i64 id, a, b; };
 
-/* The same for so many groups that the lines they write to outgrow the cache: of each `block` rows, those of
-   neighbouring ids, which differ below `shift` bits, are placed together. `rows` holds a block, `cursor` a
-   word for each of `parts` neighbourhoods. */
-void vs_place_far(const i64 *id, i64 n, i64 *count, const i64 *a, const i64 *b, struct row *rows, i64 block,
-                  i64 *cursor, i64 parts, i64 shift, i64 *to_a, i64 *to_b) {
-    for (i64 base = 0; base < n; base += block) {
-        i64 m = min_i64(block, n - base), begin = 0;
-        memset(cursor, 0, (size_t)parts * sizeof *cursor);
-        for (i64 i = base; i < base + m; i++) cursor[id[i] >> shift]++;
-        for (i64 p = 0; p < parts; p++) {
-            i64 size = cursor[p];
-            cursor[p] = begin;
-            begin += size;
+/* The same for so many groups that the lines they write to outgrow the cache: rows of neighbouring ids, which
+   differ below `shift` bits, are brought together first. `rows` holds them all, `cursor` a word for each of
+   `parts` neighbourhoods. */
+void vs_place_far(const i64 *id, i64 n, i64 *count, const i64 *a, const i64 *b, struct row *rows, i64 *cursor,
+                  i64 parts, i64 shift, i64 *to_a, i64 *to_b) {
+    i64 begin = 0;
+    memset(cursor, 0, (size_t)parts * sizeof *cursor);
+    for (i64 i = 0; i < n; i++) cursor[id[i] >> shift]++;
+    for (i64 p = 0; p < parts; p++) {
+        i64 size = cursor[p];
+        cursor[p] = begin;
+        begin += size;
+    }
+    for (i64 i = 0; i < n; i++) rows[cursor[id[i] >> shift]++] = (struct row){id[i], a[i], b[i]};
+    for (i64 i = 0; i < n; i++) {
+        if (i + AHEAD < n) {
+            i64 next = count[rows[i + AHEAD].id];
+            __builtin_prefetch(to_a + next, 1);
+            __builtin_prefetch(to_b + next, 1);
         }
-        for (i64 i = base; i < base + m; i++) rows[cursor[id[i] >> shift]++] = (struct row){id[i], a[i], b[i]};
-        for (i64 i = 0; i < m; i++) {
-            i64 p = count[rows[i].id]++;
-            to_a[p] = rows[i].a;
-            to_b[p] = rows[i].b;
-        }
+        i64 p = count[rows[i].id]++;
+        to_a[p] = rows[i].a;
+        to_b[p] = rows[i].b;
     }
 }
 

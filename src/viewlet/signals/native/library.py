@@ -13,8 +13,7 @@ from viewlet.signals.native.fourier import block_length, fft, ifft, irfft, respo
 from viewlet.signals.specs import MODES, UNWINDOWS, SampleSpec, WindowSpec
 
 FAR = 1 << 13  # groups whose output lines fill the second-level cache
-SHIFT = 10  # bits of an id that do not matter to its neighbourhood
-BLOCK = 1 << 20  # rows that are sorted by neighbourhood at a time
+SHIFT = 8  # bits of an id that do not matter to its neighbourhood
 
 __all__ = [
     "combine",
@@ -83,8 +82,8 @@ def group_points(ids: Ints, scratch: Ints, start: Ints, values: Values) -> tuple
         start, values = _c(start), _c(values)
         to_start, to_values = empty(len(start)), empty(len(values), np.float64)
         if len(keys) > FAR:
-            rows, parts = empty((BLOCK, 3)), (len(scratch) - 1 >> SHIFT) + 1
-            room = rows, BLOCK, np.empty(parts, np.int64), parts, SHIFT
+            parts = (len(scratch) - 1 >> SHIFT) + 1
+            room = empty((len(ids), 3)), np.empty(parts, np.int64), parts, SHIFT
             _call("vs_place_far", ids, len(ids), scratch, start, values, *room, to_start, to_values)
         else:
             _call("vs_place_pair", ids, len(ids), scratch, start, values, to_start, to_values)
