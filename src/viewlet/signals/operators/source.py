@@ -32,8 +32,8 @@ class Ingress(Operator[Events]):
         self.time_type: pa.DataType = pa.int64()
         self.index: KeyIndex | None = None
 
-    def bind(self, schema: pa.Schema) -> None:
-        """Learn the column types; a column that is not there is refused."""
+    def require_columns(self, schema: pa.Schema) -> None:
+        """Refuse a table without one of the columns."""
         node = self.node
         names = (*node.key, node.time, *(() if node.end is None else (node.end,)), *node.value)
         for name in names:
@@ -41,8 +41,12 @@ class Ingress(Operator[Events]):
                 raise SignalTypeError(
                     f"source {node.name!r} has no column {name!r}; there are {', '.join(schema.names)}"
                 )
-        self.time_type = schema.field(node.time).type
-        self.key_types = [schema.field(name).type for name in node.key]
+
+    def bind(self, schema: pa.Schema) -> None:
+        """Learn the column types."""
+        self.require_columns(schema)
+        self.time_type = schema.field(self.node.time).type
+        self.key_types = [schema.field(name).type for name in self.node.key]
         self.index = self.spaces.index(self.key_types or [pa.int64()])
 
     def prepare(self, table: pa.Table) -> Events:
