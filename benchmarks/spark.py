@@ -1,27 +1,33 @@
 """Views on Spark: against re-evaluation, by batch size, by number of partitions, with optimizations off.
 
     python benchmarks/spark.py --quick                                            # a minute: everything works
-    python benchmarks/spark.py --scale 1 [--queries q01 q03 ...] [--parts again breakeven scaling fusion]
+    python benchmarks/spark.py --scale 1 --parts again                            # six queries
+    python benchmarks/spark.py --scale 0.3 --parts all                            # every query, small batches
+    python benchmarks/spark.py --parts breakeven scaling fusion
 
-The TPC-H tables arrive in turn, each in proportion to its size; Viewlet takes them as streams. The first half
-of the stream is applied as one batch, and one batch more for warming up.
+The TPC-H tables arrive in turn, each in proportion to its size; Viewlet takes them as streams, nation and
+region as static tables. The part of the stream before ``--after`` is applied as one batch, and one batch more
+for warming up.
 
-again      after every batch both sides give the query's rows on the driver: Viewlet applies the batch and
-           reads the view; Spark SQL runs the query over everything so far, held as cached DataFrames (adding
-           a batch to them is not timed). Rows of both sides are compared at the end.
+again      after every batch Viewlet gives the query's rows on the driver; Spark SQL runs the query as often,
+           over everything that was applied in the end, held as cached DataFrames. Their first run is not
+           counted. Rows of both sides are compared.
+all        the same for all 22 queries, with the first of the batch sizes.
 breakeven  one batch of each size: Spark SQL again, a database in this process, one on Spark by lines to
-           processes and by jobs, and what ``explain`` predicts for the two.
+           processes and by jobs, and what ``explain`` predicts.
 scaling    1, 2 and 4 partitions with a batch that stays the same, and with one that grows with them; bytes
            and work per worker, counted and predicted from one partition.
 fusion     Q3 with fusion of blocks and sharing of relations turned off.
 
-Times are milliseconds. Results go to ``benchmarks/results/spark``.
+Times are milliseconds. Results go to ``benchmarks/results/spark``, or where ``--results`` says.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
+import re
 import sys
 import tempfile
 import time
@@ -49,9 +55,13 @@ from viewlet.workloads.stream import Batch, Stream
 
 RESULTS = Path(__file__).parent / "results" / "spark"
 QUERIES = ("q01", "q03", "q06", "q12", "q17", "q18")
-PARTS = ("again", "breakeven", "scaling", "fusion")
+PARTS = ("again", "all", "breakeven", "scaling", "fusion")
 FEW = 20
-DDL = schema("tpch").replace("CREATE TABLE", "CREATE STREAM")
+DDL = re.sub(
+    r"CREATE TABLE (\w+)",
+    lambda found: f"CREATE {'STATIC TABLE' if found[1] in tpch.STATIC else 'STREAM'} {found[1]}",
+    schema("tpch"),
+)
 
 Rows = list[tuple[Any, ...]]
 
@@ -88,17 +98,17 @@ def floor(spark: Any, rounds: int = 10) -> float:
 
 @dataclass(frozen=True)
 class Workload:
-    """The first half of the stream, and the batches after it."""
+    """The first part of the stream, and the batches after it."""
 
     first: Batch
     batches: list[Batch]
 
     @classmethod
-    def of(cls, stream: Stream, sizes: list[int]) -> Workload:
-        at = len(stream) // 2
+    def of(cls, stream: Stream, sizes: list[int], after: float) -> Workload:
+        at = int(len(stream) * after)
         if at + sum(sizes) > len(stream):
             raise SystemExit(
-                f"{len(stream):,} rows are too few: raise --scale, or lower --batches or --sizes"
+                f"{len(stream):,} rows are too few: raise --scale, or lower --batches, --sizes or --after"
             )
         found = cls(stream.first(at).whole(), [])
         for size in sizes:
@@ -109,11 +119,12 @@ class Workload:
 
 @contextmanager
 def maintained(target: Any, name: str, first: Batch) -> Iterator[Any]:
-    """A database with one view over the first half of the stream."""
+    """A database with one view over the first part of the stream."""
     with viewlet.connect(target) as db:
         db.execute(DDL)
+        db.apply({table: first[table] for table in tpch.STATIC})
         db.execute(f"CREATE MATERIALIZED VIEW {name} AS {queries('tpch')[name]}")
-        db.apply(first)
+        db.apply({table: rows for table, rows in first.items() if table not in tpch.STATIC})
         db.view(name).rows()
         yield db
 
@@ -127,72 +138,77 @@ def refreshed(db: Any, name: str, batch: Batch) -> Rows:
 # Against re-evaluation.
 
 
-class Accumulated:
-    """Everything so far as cached DataFrames, and the times of queries over them after every batch.
+def evaluated_again(
+    spark: Any, workload: Workload, names: Iterable[str], runs: int
+) -> dict[str, tuple[list[float], Rows]]:
+    """What queries take over everything, each table a DataFrame in memory; and their rows.
 
-    Each table is one DataFrame in memory, so that the plan of a query stays the same from batch to batch and
-    its compiled code is found again. The first two steps only warm up.
+    The first run of each finds no compiled plan, and is not counted.
     """
-
-    def __init__(self, spark: Any, workload: Workload, names: Iterable[str]) -> None:
-        self.times: dict[str, list[float]] = {name: [] for name in names}
-        self.rows: dict[str, Rows] = {}
-        tables: dict[str, Any] = {}
-        with tempfile.TemporaryDirectory(prefix="viewlet-benchmark-") as folder:
-            for step, batch in enumerate([workload.first, *workload.batches]):
-                for table, rows in batch.items():
-                    pq.write_table(rows.drop_columns(["_weight"]), Path(folder, f"{table}-{step:04}.parquet"))
-                    cached = spark.read.parquet(f"{folder}/{table}-*.parquet").repartition(2).cache()
-                    cached.count()
-                    cached.createOrReplaceTempView(table)
-                    if table in tables:
-                        tables[table].unpersist()
-                    tables[table] = cached
-                for name, times in self.times.items():
-                    spent, found = timed(lambda name=name: spark.sql(queries("tpch")[name]).collect())
-                    times.append(spent)
-                    self.rows[name] = [tuple(row) for row in found]
-        for frame in tables.values():
-            frame.unpersist()
-
-    def again(self, name: str) -> tuple[list[float], Rows]:
-        """What a query took after every batch, and its rows after the last."""
-        return self.times[name][2:], self.rows[name]
+    tables: dict[str, Any] = {}
+    found: dict[str, tuple[list[float], Rows]] = {}
+    with tempfile.TemporaryDirectory(prefix="viewlet-benchmark-") as folder:
+        for step, batch in enumerate([workload.first, *workload.batches]):
+            for table, rows in batch.items():
+                pq.write_table(rows.drop_columns(["_weight"]), Path(folder, f"{table}-{step:04}.parquet"))
+                tables[table] = None
+        for table in tables:
+            tables[table] = spark.read.parquet(f"{folder}/{table}-*.parquet").repartition(2).cache()
+            tables[table].count()
+            tables[table].createOrReplaceTempView(table)
+        for name in names:
+            times = [timed(spark.sql(queries("tpch")[name]).collect) for _ in range(runs + 1)]
+            found[name] = [spent for spent, _ in times[1:]], [tuple(row) for row in times[-1][1]]
+    for frame in tables.values():
+        frame.unpersist()
+    spark.catalog.clearCache()
+    return found
 
 
-def against_again(spark: Any, stream: Stream, options: argparse.Namespace) -> str:
-    sizes = [size for size in options.sizes for _ in range(options.batches)]
-    workload = Workload.of(stream, [options.sizes[0], *sizes])
-    accumulated, base = Accumulated(spark, workload, options.queries), floor(spark)
+def against_again(spark: Any, stream: Stream, options: argparse.Namespace) -> None:
+    compared(spark, stream, options, options.queries or list(QUERIES), options.sizes, "again")
+
+
+def against_all(spark: Any, stream: Stream, options: argparse.Namespace) -> None:
+    compared(spark, stream, options, options.queries or sorted(queries("tpch")), options.sizes[:1], "all")
+
+
+def compared(
+    spark: Any, stream: Stream, options: argparse.Namespace, names: list[str], sizes: list[int], page: str
+) -> None:
+    each = [size for size in sizes for _ in range(options.batches)]
+    workload = Workload.of(stream, [sizes[0], *each], options.after)
+    again, base = evaluated_again(spark, workload, names, options.batches), floor(spark)
     lines = [
-        "# Views on Spark against re-evaluation",
+        f"# Views on Spark against re-evaluation{': all queries' if page == 'all' else ''}",
         "",
-        f"TPC-H at scale {options.scale:g}, {len(stream):,} rows, after half of them, local[2]; an empty job "
-        f"of one Python stage takes {base:.0f}. Milliseconds per batch with its result on the driver: median "
-        f"(worst) of {options.batches} batches of each size.",
+        f"TPC-H at scale {options.scale:g}, {len(stream):,} rows, after {options.after:.0%} of them, "
+        f"local[2]; an empty job of one Python stage takes {base:.0f}. Milliseconds per batch with its "
+        f"result on the driver: median (worst) of {options.batches} batches of each size.",
         "",
         "| query | rows per batch | stages | floor | viewlet | Spark SQL again | ratio | same rows |",
         "|---|---|---|---|---|---|---|---|",
     ]
-    for name in options.queries:
+    ratios: dict[str, list[float]] = {f"batches of {size:,}": [] for size in sizes}
+    for name in names:
         with maintained(spark, name, workload.first) as db:
             refreshed(db, name, workload.batches[0])
             before = sum(t.rounds for t in db.traffic())
             fresh = [timed(partial(refreshed, db, name, batch)) for batch in workload.batches[1:]]
             stages = (sum(t.rounds for t in db.traffic()) - before) / len(fresh)
-        again, expected = accumulated.again(name)
+        theirs, expected = again[name]
         same = sorted(map(str, fresh[-1][1])) == sorted(map(str, expected))
-        for i, size in enumerate(options.sizes):
-            own = slice(i * options.batches, (i + 1) * options.batches)
-            ours, theirs = [spent for spent, _ in fresh[own]], again[own]
+        for i, size in enumerate(sizes):
+            ours = [spent for spent, _ in fresh[i * options.batches : (i + 1) * options.batches]]
+            ratios[f"batches of {size:,}"].append(median(theirs) / median(ours))
             lines.append(
                 f"| {name} | {size:,} | {stages:.1f} | {stages * base:.0f} | {shown(ours)} | {shown(theirs)} "
                 f"| {median(theirs) / median(ours):.1f} | {'yes' if same else 'NO'} |"
             )
             print(lines[-1], flush=True)
-        save("again.md", lines, options)
-    spark.catalog.clearCache()
-    return "\n".join(lines)
+        save(f"{page}.md", lines, options)
+    save(f"{page}.md", [*lines, "", f"![ratio by query]({page}.png)"], options)
+    plot_ratios(f"{page}.png", names, ratios, options)
 
 
 def shown(times: list[float]) -> str:
@@ -211,50 +227,57 @@ def reached_by(way: Any) -> Iterator[None]:
         workers_cluster.Lines = before  # type: ignore[misc]
 
 
-def breakeven(spark: Any, stream: Stream, options: argparse.Namespace) -> str:
+def breakeven(spark: Any, stream: Stream, options: argparse.Namespace) -> None:
     name, room = "q03", len(stream) // 3 // options.batches
     sizes = [size for size in (1, 10, 100, 1_000, 10_000, 100_000) if 1.2 * size < room]
-    workload = Workload.of(stream, [1_000, *[s for size in sizes for s in [size] * options.batches]])
-    again = median(Accumulated(spark, Workload(workload.first, workload.batches[:3]), [name]).again(name)[0])
-    spark.catalog.clearCache()
-    columns: list[list[float]] = []
-    for target, way in ((None, Lines), (spark, Lines), (spark, Jobs)):
+    steps = [1_000, *[s for size in sizes for s in [size] * options.batches]]
+    workload = Workload.of(stream, steps, options.after)
+    again = median(evaluated_again(spark, workload, [name], options.batches)[name][0])
+    columns: dict[str, list[float]] = {"Spark SQL again": [again] * len(sizes)}
+    for label, target, way in (
+        ("this process", None, Lines),
+        ("Spark, lines", spark, Lines),
+        ("Spark, jobs", spark, Jobs),
+    ):
         with reached_by(way), maintained(target, name, workload.first) as db:
             refreshed(db, name, workload.batches[0])
             times = [timed(partial(refreshed, db, name, batch))[0] for batch in workload.batches[1:]]
         count = options.batches
-        columns.append([median(times[i * count : (i + 1) * count]) for i in range(len(sizes))])
+        columns[label] = [median(times[i * count : (i + 1) * count]) for i in range(len(sizes))]
+    held = int(len(stream) * options.after) + sum(steps)
     lines = [
         "# Break-even by batch size",
         "",
-        f"Q3 of TPC-H at scale {options.scale:g} after half the stream: milliseconds per batch with its "
-        f"result, medians of {options.batches}. `explain` on Spark predicts the two columns before the last.",
+        f"Q3 of TPC-H at scale {options.scale:g} over {held:,} rows: milliseconds per batch with its "
+        f"result, medians of {options.batches}; the least in each row is bold. In brackets what the model "
+        "behind `explain` says (`advice.py`).",
         "",
-        "| rows per batch | Spark SQL again | this process | Spark, lines | Spark, jobs "
-        "| predicted: this process | predicted: Spark | least |",
-        "|---|---|---|---|---|---|---|---|",
+        f"| rows per batch | {' | '.join(columns)} |",
+        "|---" * (len(columns) + 1) + "|",
     ]
     for i, size in enumerate(sizes):
-        local, by_lines, by_jobs = (column[i] for column in columns)
-        found = {"Spark SQL again": again, "this process": local, "Spark": min(by_lines, by_jobs)}
-        expected = predict(size, rounds=2)
-        lines.append(
-            f"| {size:,} | {again:.0f} | {local:.2f} | {by_lines:.1f} | {by_jobs:.0f} "
-            f"| {expected.here:.2f} | {expected.spread:.1f} | {min(found, key=found.__getitem__)} |"
-        )
+        expected = predict(size, rounds=2, held=held)
+        said = (expected.again, expected.here, expected.spread, None)
+        row = [times[i] for times in columns.values()]
+        cells = [
+            (f"**{spent:.1f}**" if spent == min(row) else f"{spent:.1f}")
+            + ("" if model is None else f" ({model:.1f})")
+            for spent, model in zip(row, said, strict=True)
+        ]
+        lines.append(f"| {size:,} | {' | '.join(cells)} |")
         print(lines[-1], flush=True)
     lines += ["", "![milliseconds by rows per batch](breakeven.png)"]
     save("breakeven.md", lines, options)
-    local, by_lines, by_jobs = columns
-    series = {"this process": local, "Spark, lines": by_lines, "Spark, jobs": by_jobs}
-    plot("breakeven.png", sizes, {"Spark SQL again": [again] * len(sizes), **series}, options)
-    return "\n".join(lines)
+    if not options.quick:
+        found = {"held": held, "rounds": 2, "sizes": sizes, "ms": columns}
+        (options.results / "breakeven.json").write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    plot("breakeven.png", sizes, columns, options)
 
 
 # By number of partitions.
 
 
-def scaling(spark: Any, stream: Stream, options: argparse.Namespace) -> str:
+def scaling(spark: Any, stream: Stream, options: argparse.Namespace) -> None:
     lines = [
         "# Partitions",
         "",
@@ -273,7 +296,7 @@ def scaling(spark: Any, stream: Stream, options: argparse.Namespace) -> str:
             one: Scaled | None = None
             for partitions in (1, 2, 4):
                 rows = options.sizes[0] * (partitions if growing else 4)
-                now = scaled(spark, stream, name, partitions, rows, options.batches)
+                now = scaled(spark, stream, name, partitions, rows, options)
                 one = one or now
                 share = 1.0 if growing else 1 / partitions
                 lines.append(
@@ -283,7 +306,6 @@ def scaling(spark: Any, stream: Stream, options: argparse.Namespace) -> str:
                 )
                 print(lines[-1], flush=True)
         save("scaling.md", lines, options)
-    return "\n".join(lines)
 
 
 @dataclass(frozen=True)
@@ -297,9 +319,12 @@ class Scaled:
     least_work: float
 
 
-def scaled(spark: Any, stream: Stream, name: str, partitions: int, rows: int, count: int) -> Scaled:
+def scaled(
+    spark: Any, stream: Stream, name: str, partitions: int, rows: int, options: argparse.Namespace
+) -> Scaled:
     """Batches of so many rows with so many partitions; what a batch of few rows takes is the least."""
-    workload = Workload.of(stream, [rows, FEW] + [rows] * count)
+    count = options.batches
+    workload = Workload.of(stream, [rows, FEW] + [rows] * count, options.after)
     spark.conf.set("spark.viewlet.partitions", str(partitions))
     try:
         with maintained(spark, name, workload.first) as db:
@@ -327,13 +352,13 @@ def _most(before: list[Any], after: list[Any], unit: float) -> float:
 # What optimizations bring.
 
 
-def fusion(spark: Any, stream: Stream, options: argparse.Namespace) -> str:
+def fusion(spark: Any, stream: Stream, options: argparse.Namespace) -> None:
     levels = {
         "neither": Passes(shared=False, fused=False),
         "blocks are fused": Passes(shared=False, fused=True),
         "and relations are shared": ALL,
     }
-    workload = Workload.of(stream, [options.sizes[0]] * (options.batches + 1))
+    workload = Workload.of(stream, [options.sizes[0]] * (options.batches + 1), options.after)
     lines = [
         "# What the optimizations of distributed programs bring",
         "",
@@ -360,7 +385,6 @@ def fusion(spark: Any, stream: Stream, options: argparse.Namespace) -> str:
         )
         print(lines[-1], flush=True)
     save("fusion.md", lines, options)
-    return "\n".join(lines)
 
 
 @contextmanager
@@ -376,33 +400,52 @@ def save(name: str, lines: list[str], options: argparse.Namespace) -> None:
     """Write a page, and all pages there are as one; a quick run writes nothing."""
     if options.quick:
         return
-    RESULTS.mkdir(parents=True, exist_ok=True)
+    options.results.mkdir(parents=True, exist_ok=True)
     command = f"`python benchmarks/spark.py {' '.join(sys.argv[1:])}`"
     words = ["", f"{command}; load of the machine at the end {getloadavg()[0]:.1f}.", ""]
-    (RESULTS / name).write_text("\n".join([*lines, *words]), encoding="utf-8")
-    pages = [RESULTS / f"{part}.md" for part in PARTS]
+    (options.results / name).write_text("\n".join([*lines, *words]), encoding="utf-8")
+    pages = [options.results / f"{part}.md" for part in PARTS]
     whole = "\n".join(page.read_text(encoding="utf-8") for page in pages if page.exists())
-    (RESULTS / "README.md").write_text(whole, encoding="utf-8")
+    (options.results / "README.md").write_text(whole, encoding="utf-8")
 
 
 def plot(name: str, sizes: list[int], series: dict[str, list[float]], options: argparse.Namespace) -> None:
     """Milliseconds by rows per batch, both on logarithmic scales."""
-    if options.quick:
-        return
+    with figure(name, options) as axes:
+        for label, times in series.items():
+            axes.loglog(sizes, times, marker="o", label=label)
+        axes.set_xlabel("rows per batch")
+        axes.set_ylabel("ms per batch")
+
+
+def plot_ratios(
+    name: str, names: list[str], series: dict[str, list[float]], options: argparse.Namespace
+) -> None:
+    """How many times longer re-evaluation takes, query by query; 1 is as long."""
+    with figure(name, options) as axes:
+        for i, (label, ratios) in enumerate(series.items()):
+            width = 0.8 / len(series)
+            axes.bar([at + i * width for at in range(len(names))], ratios, width, label=label, log=True)
+        axes.set_xticks(range(len(names)), names, rotation=90)
+        axes.axhline(1, color="black", linewidth=0.5)
+        axes.set_ylabel("Spark SQL again / viewlet")
+
+
+@contextmanager
+def figure(name: str, options: argparse.Namespace) -> Iterator[Any]:
+    """Axes that become a picture of the results; a quick run writes nothing."""
     import matplotlib
 
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    figure, axes = plt.subplots(figsize=(6, 4))
-    for label, times in series.items():
-        axes.loglog(sizes, times, marker="o", label=label)
-    axes.set_xlabel("rows per batch")
-    axes.set_ylabel("ms per batch")
+    drawn, axes = plt.subplots(figsize=(6, 4))
+    yield axes
     axes.legend()
-    figure.tight_layout()
-    figure.savefig(RESULTS / name, dpi=120)
-    plt.close(figure)
+    drawn.tight_layout()
+    if not options.quick:
+        drawn.savefig(options.results / name, dpi=120)
+    plt.close(drawn)
 
 
 def main() -> None:
@@ -413,14 +456,22 @@ def main() -> None:
     parser.add_argument("--scale", type=float, default=0.1)
     parser.add_argument("--sizes", type=int, nargs="+", default=[10_000, 100_000], help="rows per batch")
     parser.add_argument("--batches", type=int, default=5, help="how many batches of each size are measured")
-    parser.add_argument("--queries", nargs="+", default=list(QUERIES))
+    parser.add_argument("--queries", nargs="+", help="the six of the goals, or all, unless given")
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))
+    parser.add_argument("--after", type=float, default=0.5, help="which part of the stream is there at first")
+    parser.add_argument("--results", type=Path, default=RESULTS, help="the folder for tables and plots")
     options = parser.parse_args()
     if options.quick:
         options.scale, options.sizes, options.batches, options.queries = 0.01, [500], 2, ["q06", "q03"]
     stream = tpch.round_robin(tpch.tables(options.scale))
     spark = session()
-    parts = {"again": against_again, "breakeven": breakeven, "scaling": scaling, "fusion": fusion}
+    parts = {
+        "again": against_again,
+        "all": against_all,
+        "breakeven": breakeven,
+        "scaling": scaling,
+        "fusion": fusion,
+    }
     for part in options.parts:
         parts[part](spark, stream, options)
     spark.stop()

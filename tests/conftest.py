@@ -13,6 +13,9 @@ from hypothesis import settings
 settings.register_profile("viewlet", deadline=None)  # a slow machine is no reason to fail
 settings.load_profile("viewlet")
 
+# Programs of tests are compiled in half the time; those of tests/oracle as they are shipped.
+os.environ.setdefault("VIEWLET_CFLAGS", "-Og")
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(

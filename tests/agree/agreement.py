@@ -19,7 +19,7 @@ from viewlet.workloads.stream import Batch
 # Nothing is timed here: compile quickly, and let every undefined behaviour that traps trap.
 QUICK = (
     *(flag for flag in BASELINE_FLAGS if flag != "-O2"),
-    "-O0",
+    "-Og",
     "-fsanitize=undefined",
     "-fsanitize-undefined-trap-on-error",
 )

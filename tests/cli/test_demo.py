@@ -178,11 +178,14 @@ def test_without_java_the_demo_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.spark
 @pytest.mark.xdist_group("spark")
-def test_spark_makes_the_same_order_book_and_the_tables_of_tpch(spark: Any) -> None:
+def test_spark_makes_the_same_order_book_and_the_tables_of_tpch(
+    spark: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     found, reason = sources.spark_session()
     assert (found, reason) == (spark, None)
-    ours, theirs = (sources.orders_and_cancellations(5_000, session) for session in (None, spark))
+    ours, theirs = (sources.orders_and_cancellations(2_000, session) for session in (None, spark))
     assert list(ours.rows()) == list(theirs.rows())
+    monkeypatch.setattr(sources, "SCALE", 0.001)
     tables = sources.order_tables(0, spark)
-    assert tables["orders"].num_rows == 15_000
-    assert len(set(tables["lineitem"]["l_orderkey"].to_pylist())) == 15_000
+    assert tables["orders"].num_rows == 1_500
+    assert len(set(tables["lineitem"]["l_orderkey"].to_pylist())) == 1_500

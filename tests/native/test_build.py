@@ -62,6 +62,14 @@ def test_source_flags_and_headers_each_change_the_key(tmp_path):
     assert (call(first), call(second)) == (1, 2)
 
 
+def test_flags_of_the_environment_come_last(monkeypatch):
+    text = '__attribute__((visibility("default"))) int answer(void) { return VALUE; }'
+    monkeypatch.setenv("VIEWLET_CFLAGS", "-DVALUE=3 '-UNONE SUCH'")
+    assert call(compile_library(text, includes=())) == 3
+    monkeypatch.setenv("VIEWLET_CFLAGS", "-DVALUE=4")
+    assert call(compile_library(text, includes=())) == 4
+
+
 @pytest.mark.parametrize("damage", ["bytes", "mode", "link"])
 def test_a_tampered_library_is_never_handed_out(damage, tmp_path):
     path = compile_library(source(2))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -81,6 +82,66 @@ def test_files_are_skipped(tmp_path: Path) -> None:
         assert files.overlapping(files.manifest().files, *restriction) == ["5.parquet"]
         assert store._backend.skipping(*restriction).touched == 1 / 8
         assert store.query(text, use="always").num_rows == 10
+
+
+def folders(folder: Path, rows: list[tuple[int | None, int, int]]) -> dict[str, Path]:
+    """A table r(a, d) in folders by b, written as others do."""
+    b, a, d = (list(column) for column in zip(*rows, strict=True))
+    content = pa.table(
+        {"a": pa.array(a, pa.int32()), "d": pa.array(d, pa.int64()), "b": pa.array(b, pa.int32())}
+    )
+    pq.write_to_dataset(content, folder / "r", partition_cols=["b"])
+    return {"r": folder / "r"}
+
+
+def follow_folders(engine: Any, folder: Path, batches: int) -> None:
+    """Folders name a column; a sketch on it reads only the folders that it needs, while rows come and go."""
+    random = Random(5)
+
+    def some(n: int) -> list[tuple[int | None, int, int]]:
+        return [
+            (random.choice((None, 0, 1, 2, 3)), random.randint(0, 9), random.randint(0, 5)) for _ in range(n)
+        ]
+
+    rows = some(20)
+    store = sketches.open(engine, folders(folder, rows))
+    text = "SELECT b, sum(d) AS s FROM r GROUP BY b HAVING sum(d) > 12"
+    sketch = store.capture(text, on="r.b", ranges=[1, 2, 3], maintain="incremental")
+    for _ in range(batches):
+        totals: Counter[Any] = Counter()
+        for b, _, d in rows:
+            totals[b] += d
+        wanted = {(b, s): 1 for b, s in totals.items() if s > 12}
+        assert arrow_result(store.query(text, use="always")) == wanted
+        assert sketch.fragments == {-1 if b is None else b for b, _ in wanted}
+        kept = {Path(path).parent.name for path in store._backend._shown["_kept_r"]}
+        if wanted:  # of no file there would be no schema
+            assert kept == {f"b={'__HIVE_DEFAULT_PARTITION__' if b is None else b}" for b, _ in wanted}
+        gone, new = random.sample(rows, 6), some(5)
+        for row in gone:
+            rows.remove(row)
+        rows += new
+        batch = [(row, -1) for row in gone] + [(row, 1) for row in new]
+        store.apply({"r": [{"a": a, "d": d, "b": b, "_weight": weight} for (b, a, d), weight in batch]})
+
+
+def test_folders(tmp_path: Path) -> None:
+    with duckdb.connect() as connection:
+        follow_folders(connection, tmp_path, 5)
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.xdist_group("spark")
+def test_folders_on_spark(tmp_path: Path, spark: Any) -> None:
+    follow_folders(spark, tmp_path, 3)
+
+
+def test_folders_of_unclear_type_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "k=1.5").mkdir()
+    pq.write_table(pa.table({"a": [1]}), tmp_path / "k=1.5" / "0.parquet")
+    with duckdb.connect() as connection, pytest.raises(sketches.SketchError, match=r"k=1\.5"):
+        sketches.open(connection, {"r": tmp_path})
 
 
 def test_files_of_others_are_noticed(tmp_path: Path) -> None:

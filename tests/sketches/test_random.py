@@ -25,6 +25,7 @@ from viewlet import sketches
 from viewlet.sketches.backends.duckdb import DuckDB
 from viewlet.sketches.backends.parquet import Parquet
 from viewlet.sketches.backends.postgres import Postgres
+from viewlet.sketches.cost import Line
 from viewlet.sketches.state import Keep
 
 BOUNDS = {"a": [1, 3], "b": [1, 2], "c": [2, 4], "d": [3, 6], "x": [1, 2], "y": [1, 3]}
@@ -53,8 +54,9 @@ def follow(
     text, bounds = query.sql(), BOUNDS[column]
     store = open_store(data)
     options = {"eager": random.random() < 0.5, "bound": random.choice((None, None, 2)), "keep": keep}
+    maintain = random.choice(("incremental", "incremental", "auto"))
     try:
-        sketch = store.capture(text, on=attribute, ranges=bounds, maintain="incremental", **options)
+        sketch = store.capture(text, on=attribute, ranges=bounds, maintain=maintain, **options)
         if random.random() < 0.3:  # a sketch that serves nothing, for which changes have to be remembered
             store.capture("SELECT a FROM r WHERE a > 99", on="r.a", ranges=[1], eager=False)
     except sketches.UnsafeError:
@@ -73,6 +75,8 @@ def follow(
         whole = rows_of(query, data)
         assert rounded(store.query(text, use="never")) == rounded(whole), f"the oracle disagrees, {told}"
         assert rounded(store.query(text, use="always")) == rounded(whole), f"the sketch is unsafe, {told}"
+        expensive = random.random() < 0.5  # then, by itself, it is captured lightly and the state lags behind
+        sketch.costs.refresh = Line(1, 1.0, 1e9 if expensive else 1e-9, 1.0, 1e9)
         store.apply(random_changes(random, data, low))
     return "followed" if sketch.incremental else "captured again"
 
@@ -137,6 +141,16 @@ def in_viewlet(data: Data) -> sketches.Store:
 def test_viewlet() -> None:
     outcomes = Counter(follow(seed, in_viewlet, 10, 3) for seed in range(5000, 5020))
     assert outcomes["followed"] > 2, outcomes
+
+
+def test_parquet(tmp_path: Path) -> None:
+    def in_files(data: Data) -> sketches.Store:
+        folder = tmp_path / str(len(list(tmp_path.iterdir())))
+        folder.mkdir()
+        return sketches.open(duckdb.connect(), write(folder, data))
+
+    outcomes = Counter(follow(seed, in_files, 10, 3) for seed in range(8000, 8020))
+    assert outcomes["followed"] > 4, outcomes
 
 
 @pytest.mark.xdist_group("postgres")

@@ -115,6 +115,78 @@ def test_refused(name: str) -> None:
     raise AssertionError("the refusal has no counterexample")
 
 
+RANGE = "SELECT a FROM r GROUP BY a HAVING avg(d) {}"
+JOIN = "SELECT a, y FROM r JOIN s ON b = x WHERE c {}"
+TOGETHER = {
+    "R5 either side": (RANGE, ("< 3", "> 6"), "NOT BETWEEN 2 AND 7", "r.a"),
+    "R5 adjacent ranges": (RANGE, ("BETWEEN 1 AND 4", "BETWEEN 4 AND 7"), "BETWEEN 2 AND 6", "r.a"),
+    "R5 three of them": (
+        RANGE,
+        ("BETWEEN 1 AND 3", "BETWEEN 3 AND 5", "BETWEEN 5 AND 8"),
+        "BETWEEN 2 AND 7",
+        "r.a",
+    ),
+    "R5 listed values": (JOIN, ("< 2", "> 3"), "IN (1, 4)", "s.y"),
+    "R5 rows of a join": (JOIN, ("< 2", "> 3"), "NOT BETWEEN 1 AND 4", "s.y"),
+}
+APART = {
+    "R5 a gap": (RANGE, ("< 3", "> 5"), "BETWEEN 2 AND 6", "r.a"),
+    "R5 below the groups": (
+        "SELECT a FROM r WHERE c {} GROUP BY a HAVING count(*) > 2",
+        ("< 3", ">= 3"),
+        "IS NOT NULL",
+        "r.b",
+    ),
+    "R5 other ranges": (RANGE, ("< 3", "> 3"), "<> 3", "r.a"),
+}
+
+
+@pytest.mark.parametrize("name", TOGETHER)
+def test_served_together(name: str) -> None:
+    """None of the sketches serves the query, but their union does, while the data changes."""
+    template, olds, new, attribute = TOGETHER[name]
+    random, text = Random(name), template.format(new)
+    data = random_data(random, 30)
+    connection = load(data)
+    store = sketches.open(connection)
+    for old in (*olds, "= 99"):
+        store.capture(template.format(old), on=attribute, ranges=[1, 2, 3, 4], eager=False)
+    for _ in range(4):
+        assert arrow_result(store.query(text, use="always")) == result(connection, text), data
+        assert len(store.find(text).sketches) == len(olds), "as few as possible"
+        store.apply(random_changes(random, data))
+    assert "usable together" in store.explain(text)
+    store.sketches.pop(0)
+    with pytest.raises(sketches.SketchError, match="no sketch serves"):
+        store.query(text)
+
+
+@pytest.mark.parametrize("name", APART)
+def test_not_served_together(name: str) -> None:
+    template, olds, new, attribute = APART[name]
+    random, text = Random(name), template.format(new)
+    for _ in range(60):
+        connection = load(random_data(random, 20))
+        store = sketches.open(connection)
+        kept = set()
+        for number, old in enumerate(olds):
+            ranges = [1, 2, 3] if name == "R5 other ranges" and number else [1, 2, 3, 4]
+            kept |= store.capture(template.format(old), on=attribute, ranges=ranges).fragments
+        with pytest.raises(sketches.SketchError, match="no sketch serves"):
+            store.query(text, use="always")
+        if (
+            name == "R5 other ranges"
+        ):  # their fragments have different meanings: there is no union to be wrong
+            return
+        column = attribute.split(".")[1]
+        number = " + ".join(f"({column} >= {bound})::INT" for bound in (1, 2, 3, 4))
+        listed = ", ".join(map(str, kept)) or "NULL"
+        part = f"(SELECT * FROM r WHERE coalesce({number}, -1) IN ({listed})) AS r"
+        if result(connection, text.replace("FROM r", f"FROM {part}")) != result(connection, text):
+            return
+    raise AssertionError("the refusal has no counterexample")
+
+
 def test_served_until_an_assumption_breaks() -> None:
     """R3 for a sum rests on values >= 0 although the sketch itself, on a group attribute, does not."""
     connection = load({"r": [(1, 1, 1, 9), (1, 1, 3, 9), (2, 1, 3, 9), (2, 1, 3, 9)], "s": []})

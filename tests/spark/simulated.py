@@ -10,7 +10,7 @@ from viewlet.backends.reference.engine import ReferenceEngine
 from viewlet.backends.spark.coordinate import Coordinator, SimulatedCluster
 from viewlet.backends.spark.distribute import Passes, distribute
 from viewlet.backends.spark.native import site_codes
-from viewlet.backends.spark.nodes import Dist, Local, Random
+from viewlet.backends.spark.nodes import Dist, Local, Random, Replicated
 from viewlet.backends.spark.place import place
 from viewlet.backends.spark.site import Changes
 from viewlet.plan.evaluate import consolidate
@@ -19,8 +19,8 @@ from viewlet.plan.evaluate import consolidate
 def agree(seed: int, *, native: bool = False) -> bool | None:
     """Replay a random case through both, comparing every map after every batch.
 
-    Columns to partition by, the number of partitions, where batches arrive, how they are cut and which
-    optimizations are made are drawn.
+    Columns to partition by, which maps of the driver are everywhere, the number of partitions, where batches
+    arrive, how they are cut and which optimizations are made are drawn.
     Returns whether some map was distributed; ``None`` where the query itself is refused.
     """
     found = compiled(seed)
@@ -32,7 +32,10 @@ def agree(seed: int, *, native: bool = False) -> bool | None:
     reference.create("v", query, catalog, {table: {} for table in catalog}, "higher_order")
     program = reference.program
     columns = {t: rng.choice(catalog[t].column_names) for t in catalog if rng.random() < 0.8}
-    placement = place(program, {}, columns)
+    placement = {
+        name: Replicated() if isinstance(where, Local) and rng.random() < 0.3 else where
+        for name, where in place(program, {}, columns).items()
+    }
     passes = Passes(shared=rng.random() < 0.8, fused=rng.random() < 0.8)
     distributed = distribute(program, placement, rng.choice([Local(), Random()]), passes)
     driver, partition = site_codes(distributed, native)

@@ -14,8 +14,8 @@ from typing import Literal, TypeAlias
 from sqlglot import exp
 
 from viewlet.core.types import Value
-from viewlet.plan.nodes import Plan, Query, Scan
-from viewlet.plan.scope import outputs
+from viewlet.plan.nodes import Plan, Query, Scan, Top
+from viewlet.plan.scope import outputs, walk
 from viewlet.sketches.lineage import Annotated, by_value, lineage
 from viewlet.sketches.operators.build import essential
 from viewlet.sketches.operators.reader import Reader
@@ -58,7 +58,12 @@ def _text(plan: Plan, partitions: Sequence[Partition], reader: Reader) -> str:
 
 
 def free_columns(query: Query, partitions: Sequence[Partition], judgement: Judgement) -> list[int] | None:
-    """For each partition the place of a result column that carries its attribute; else ``None``."""
+    """For each partition the place of a result column that carries its attribute; else ``None``.
+
+    ``None`` also below OFFSET: the rows that it skips are not in the result, but decide what is.
+    """
+    if any(isinstance(node, Top) and node.offset for node in walk(query.plan)):
+        return None
     places: list[int] = []
     for partition in partitions:
         carriers = judgement.carriers.get((partition.table, partition.column), frozenset())

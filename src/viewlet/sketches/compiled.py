@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from sqlglot import exp
 
+from viewlet.backends.base import MapStats
 from viewlet.core.node import transform
 from viewlet.core.scalar import Scalar, Var
 from viewlet.core.types import Column, Kind
@@ -54,40 +55,48 @@ class Compiled:
     ) -> None:
         plan = essential(query).plan
         refuse_inexact(plan, backend)
-        self._query, self._partitions, self._backend, self._keep = query, partitions, backend, keep
+        self._query, self._partitions, self._backend, self.keep = query, partitions, backend, keep
         self._feeds = [Feed(table, plan, partitions, backend, optimize) for table in schema]
-        self._streams, self._counters = self._start()
-
-    def _start(self) -> tuple[Streams, Counters]:
-        streams = Streams(self._keep, [feed.definition() for feed in self._feeds])
-        # What the sketch assumes of values is checked on the changes themselves, as for operators.
-        return streams, Counters(self._query, self._partitions, (), streams)
+        self._streams: Streams | None = None
+        self._counters: Counters | None = None
 
     def load(self) -> None:
         """New streams, and all rows as their first batch."""
-        if self._streams.filled:
-            self._streams.close()
-            self._streams, self._counters = self._start()
+        if self._streams is None or self._streams.filled:
+            self.close()
+            self._streams = Streams(self.keep, [feed.definition() for feed in self._feeds])
+            # What the sketch assumes of values is checked on the changes themselves, as for operators.
+            self._counters = Counters(self._query, self._partitions, (), self._streams)
         self._streams.feed({feed.table.name: feed.all_rows() for feed in self._feeds})
+
+    def close(self) -> None:
+        """Free the memory."""
+        if self._streams is not None:
+            self._streams.close()
 
     def change(self, changed: frozenset[str]) -> None:
         """The staged rows as one batch."""
+        assert self._streams is not None, "loaded or restored"
         self._streams.feed(
             {feed.table.name: feed.staged_rows() for feed in self._feeds if feed.table.name in changed}
         )
 
     def fragments(self) -> Fragments:
         """Those that the views list."""
+        assert self._counters is not None, "loaded or restored"
         return self._counters.fragments()
 
     def entries(self) -> int:
         """The records of all maps."""
-        return sum(stats.records for stats in self._streams.maps())
+        return sum(stats.records for stats in self._maps())
+
+    def _maps(self) -> Sequence[MapStats]:
+        return () if self._streams is None else self._streams.maps()
 
     def explain(self) -> Iterator[str]:
         """The maps, their size, and which rows never leave the database."""
-        maps = self._streams.maps()
-        kind = "native" if self._keep != "reference" else "reference"
+        maps = self._maps()
+        kind = "native" if self.keep != "reference" else "reference"
         size = sum(stats.bytes for stats in maps)
         yield f"kept as views by {kind} triggers: {self.entries()} records in {len(maps)} maps, {size} bytes"
         for feed in self._feeds:
@@ -96,12 +105,17 @@ class Compiled:
                 yield f"pushed into the fetch of changes of {feed.table.name}: {shown}"
 
     def saved(self) -> object:
-        """Nothing: loading runs at the speed of the triggers."""
-        return None
+        """The streams as the bytes of a file, and which views count which partition."""
+        assert self._streams is not None, "loaded or restored"
+        assert self._counters is not None, "loaded or restored"
+        return self._counters.views, self._streams.image()
 
     def restore(self, literal: Any) -> None:
-        """Never asked for: nothing is saved."""
-        raise AssertionError("streams are not saved")
+        """The views go on where they were."""
+        views, image = literal
+        self._streams = Streams(self.keep, ())
+        self._streams.resume(image)
+        self._counters = Counters(self._query, self._partitions, (), self._streams, views)
 
 
 class Feed:

@@ -19,8 +19,10 @@ RETRIED = 50
 """A sketch that does not pay is tried once in so many queries."""
 MARGIN = 1.1
 """Measurements are noisy: what is gained must exceed its price by this factor."""
-FIRST_FOLLOW, FOLLOW_ROW = 0.005, 20e-6
-"""Seconds to follow a batch, and per row of it, until they are measured."""
+FIRST_FOLLOW, FOLLOW_SHARE = 0.005, 0.2
+"""Seconds to follow a batch, without its rows, until that is measured; and that share of the query."""
+OPERATOR_ROW, TRIGGER_ROW = 20e-6, 2e-6
+"""Seconds per row of a batch by operators and by triggers, until they are measured."""
 
 
 @dataclass(slots=True)
@@ -81,6 +83,12 @@ class Costs:
     captures: int = 0
     capture: Mean = field(default_factory=Mean)
     capture_seconds: float = 0.0
+    light: Mean = field(default_factory=Mean)
+    """Captures that find the fragments only, and leave the state behind the data."""
+    row: float = OPERATOR_ROW
+    """Seconds per row to follow, until that is measured."""
+    behind: int = 0
+    """So many changes the state lacks which the fragments have seen."""
     refreshes: int = 0
     refreshed_rows: int = 0
     refresh_seconds: float = 0.0
@@ -100,6 +108,13 @@ class Costs:
         self.capture_seconds += seconds
         self.capture.add(seconds)
 
+    def captured_lightly(self, rows: int, seconds: float) -> None:
+        """The fragments were found from scratch; the state has not seen so many more changes."""
+        self.captures += 1
+        self.capture_seconds += seconds
+        self.light.add(seconds)
+        self.behind += rows
+
     def followed(self, rows: int, seconds: float) -> None:
         """The sketch followed so many changes."""
         self.refreshes += 1
@@ -112,10 +127,25 @@ class Costs:
         """Seconds spent on the sketch, apart from its use."""
         return self.capture_seconds + self.refresh_seconds
 
-    def recapture_is_cheaper(self, rows: int) -> bool:
-        """Is capturing again predicted to be cheaper than following this many changes?"""
-        predicted = self.refresh.predict(rows)
-        return predicted is not None and self.capture.count > 0 and predicted > self.capture.value
+    def light_is_cheaper(self, rows: int) -> bool:
+        """Is finding the fragments from scratch predicted to be cheaper than following so many changes?
+
+        A light capture takes about as long as the query itself, until one was measured.
+        """
+        light = self._light()
+        return light is not None and self._follow(rows) > light
+
+    def _follow(self, rows: int) -> float:
+        """Seconds to follow so many changes."""
+        rows += self.behind
+        measured = self.refresh.predict(rows)
+        if measured is not None:
+            return measured
+        return FIRST_FOLLOW + FOLLOW_SHARE * self.full.value + self.row * rows
+
+    def _light(self) -> float | None:
+        known = next((mean for mean in (self.light, self.full, self.capture) if mean.count), None)
+        return None if known is None else known.value
 
     def gain(self, predicted: float) -> float:
         """How many times faster the query is with the sketch: measured where both ways were taken."""
@@ -164,12 +194,11 @@ class Costs:
         self.run += 1
 
     def _price(self, waiting: int) -> float:
-        """Seconds to follow the changes, or to capture again if that is less."""
+        """Seconds to follow the changes, or to find the fragments from scratch if that is less."""
         if not waiting:
             return 0.0
-        follow = self.refresh.predict(waiting)
-        follow = FIRST_FOLLOW + FOLLOW_ROW * waiting if follow is None else follow
-        return min(follow, self.capture.value) if self.capture.count else follow
+        follow, light = self._follow(waiting), self._light()
+        return follow if light is None else min(follow, light)
 
 
 @dataclass(frozen=True, slots=True)

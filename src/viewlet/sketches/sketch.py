@@ -13,7 +13,7 @@ from viewlet.core.types import Column, Value
 from viewlet.plan.nodes import Query
 from viewlet.sketches.capture import Fragments, Way, capture_free, capture_two_pass, free_columns
 from viewlet.sketches.compiled import Compiled
-from viewlet.sketches.cost import Costs, predicted_gain
+from viewlet.sketches.cost import OPERATOR_ROW, TRIGGER_ROW, Costs, predicted_gain
 from viewlet.sketches.errors import ExhaustedError, SketchError, StaleError
 from viewlet.sketches.facts import Assumption
 from viewlet.sketches.operators.build import NotIncrementalError
@@ -28,7 +28,7 @@ Maintain: TypeAlias = Literal["auto", "incremental", "recapture"]
 """Follow changes or capture again: as the cost model says, or always the one or the other."""
 WORTH = 1.5
 """Another layout is advised if it gains this much more."""
-LARGE = 2_000_000
+LARGE = 500_000
 """From so many rows on, triggers are worth a C compiler's time."""
 
 if TYPE_CHECKING:
@@ -60,6 +60,7 @@ class Sketch:
     """Other queries that it was found to serve, and what that rests on."""
     _found: Fragments = field(default_factory=list)
     _state: State | None = None
+    _state_version: Version = None
     _counters: Counters | None = None
     _predicted: tuple[int, float] | None = None
 
@@ -98,6 +99,13 @@ class Sketch:
         """Does it see every change, or does a database keep it as a view?"""
         return self._counters is None
 
+    @property
+    def versions(self) -> tuple[Version, ...]:
+        """The versions from which it will need the changes; without any, it captures anyway."""
+        if self.version is None:
+            return ()
+        return (self.version,) if self._state is None else (self.version, self._state_version)
+
     def entries(self) -> int:
         """How much is remembered to follow changes: groups, values, records of maps."""
         if self._counters is not None:
@@ -111,21 +119,24 @@ class Sketch:
         began = time.perf_counter()
         with self._backend.snapshot():
             self.version = self._backend.version()
+            self.costs.behind = 0
             self._capture()
         self.costs.captured(time.perf_counter() - began)
 
     def _capture(self) -> None:
-        places = free_columns(self.query, self.partitions, self.judgement)
-        way = self.way
-        if way == "auto" and self.maintain == "recapture":  # the cheapest that leaves no state
-            way = "two_pass" if places is None else "free"
-        if way == "free":
-            if places is None:
-                raise SketchError("free capture needs the attribute as a column of the result, by rule S2")
-            self._found = capture_free(self.query, self.partitions, places, self.text, self._backend)
-        elif way == "two_pass" or not self._capture_with_state():
+        with_state = self.way == "instrumented" or (self.way == "auto" and self.maintain != "recapture")
+        if not with_state or not self._capture_with_state():
             self._state = None
-            self._found = capture_two_pass(self.query, self.partitions, self._backend)
+            self._found = self._find_fragments()
+
+    def _find_fragments(self) -> Fragments:
+        """By the cheapest way that leaves no state, or by the one that was asked for."""
+        places = free_columns(self.query, self.partitions, self.judgement)
+        if self.way == "free" and places is None:
+            raise SketchError("free capture needs the attribute as a column of the result, by rule S2")
+        if places is None or self.way == "two_pass":
+            return capture_two_pass(self.query, self.partitions, self._backend)
+        return capture_free(self.query, self.partitions, places, self.text, self._backend)
 
     def _capture_with_state(self) -> bool:
         """Load the operators or create the views; ``False``, with the reason kept, if nothing follows it."""
@@ -133,22 +144,25 @@ class Sketch:
             if isinstance(self._backend, KeepsViews):
                 self._create_counters(self._backend)
                 return True
-            state = self._state or self._new_state()
+            state = self._state or self._new_state(self._kept_by())
             state.load()
         except NotIncrementalError as reason:
             if self.way == "instrumented":
                 raise
             self.not_incremental = str(reason)
             return False
-        self._state, self._found = state, state.fragments()
+        self._state, self._found, self._state_version = state, state.fragments(), self.version
+        self.costs.row = OPERATOR_ROW if state.keep == "operators" else TRIGGER_ROW
         return True
 
-    def _new_state(self) -> State:
+    def _kept_by(self) -> Keep:
         """Triggers for a large table alone, where they are certain to take little; operators otherwise."""
-        keep = self.keep
-        if keep == "auto":
-            alone = len(self.schema) == 1 and self._backend.count(self.schema[0].name) >= LARGE
-            keep = "native" if alone and not has_top(self.query.plan) else "operators"
+        if self.keep != "auto":
+            return self.keep
+        alone = len(self.schema) == 1 and self._backend.count(self.schema[0].name) >= LARGE
+        return "native" if alone and not has_top(self.query.plan) else "operators"
+
+    def _new_state(self, keep: Keep) -> State:
         if keep == "operators":
             return OperatorState(self.query, self.partitions, self._backend, self.bound, self.optimize)
         return Compiled(self.query, self.partitions, self.schema, self._backend, keep, self.optimize)
@@ -184,33 +198,51 @@ class Sketch:
         began = time.perf_counter()
         with self._backend.snapshot():
             staged = None if self.version is None else self._backend.stage(self.version, self.schema)
-            followed = False
+            followed = 0
             if staged is None:
                 self._check_data()
                 self.recapture()
             elif staged:
                 followed = self._follow(staged)
             self.version = self._backend.version()
-        if staged and followed:
-            self.costs.followed(sum(staged.values()), time.perf_counter() - began)
+            if not self.costs.behind:
+                self._state_version = self.version
+        if followed:
+            self.costs.followed(followed, time.perf_counter() - began)
 
-    def _follow(self, staged: dict[str, int]) -> bool:
-        """Bring the state up to date; ``False`` if the sketch was captured again instead."""
+    def _follow(self, staged: dict[str, int]) -> int:
+        """Bring the sketch up to date by so many changes; by 0 if it was captured again instead."""
         self._check_assumptions(staged)
-        too_many = self.maintain == "auto" and self.costs.recapture_is_cheaper(sum(staged.values()))
-        if self._state is None or self.maintain == "recapture" or too_many:
+        if self._state is None or self.maintain == "recapture":
             self.recapture()
-            return False
+            return 0
+        if self.maintain == "auto" and self.costs.light_is_cheaper(sum(staged.values())):
+            self._capture_lightly(sum(staged.values()))
+            return 0
+        behind: dict[str, int] | None = staged
+        if self.costs.behind:
+            behind = self._backend.stage(self._state_version, self.schema)
         try:
-            self._state.change(frozenset(staged))
+            if behind is None:
+                raise ExhaustedError("the changes that the state has not seen are forgotten")
+            self._state.change(frozenset(behind))
             self._found = self._state.fragments()
         except (ExhaustedError, NotLinearError):
             self.recapture()
-            return False
+            return 0
         except BaseException:
             self.invalidate()
             raise
-        return True
+        followed, self.costs.behind = sum(staged.values()) + self.costs.behind, 0
+        return followed
+
+    def _capture_lightly(self, changes: int) -> None:
+        """Find the fragments, but leave the state where it is, to follow from there later."""
+        began = time.perf_counter()
+        self._found = self._find_fragments()
+        self.costs.captured_lightly(changes, time.perf_counter() - began)
+        if self.costs.behind > sum(self._backend.count(table.name) for table in self.schema):
+            self._state = None  # to follow all that would cost more than to load it again
 
     def _check_assumptions(self, staged: Iterable[str]) -> None:
         """A value that breaks what the sketch's safety rests on retires it, or ends its use for a query."""
@@ -255,7 +287,7 @@ class Sketch:
 
     def saved(self) -> bytes:
         """The sketch as bytes, state included."""
-        state = None if self._state is None else self._state.saved()
+        state = None if self._state is None else (self._state.keep, self._state.saved())
         literal = {
             "text": self.text,
             "partitions": [(p.table, p.column, p.bounds) for p in self.partitions],
@@ -266,6 +298,8 @@ class Sketch:
             "keep": self.keep,
             "optimize": self.optimize,
             "version": self.version,
+            "state_version": self._state_version,
+            "behind": self.costs.behind,
             "found": [sorted(fragments) for fragments in self._found],
             "retired": self.retired,
             "state": state,
@@ -275,10 +309,12 @@ class Sketch:
     def restore(self, literal: dict[str, Any]) -> None:
         """Take over what was saved, read by :func:`read_saved`."""
         self.version, self.retired = literal["version"], literal["retired"]
+        self._state_version, self.costs.behind = literal["state_version"], literal["behind"]
         self._found = [frozenset(fragments) for fragments in literal["found"]]
         if literal["state"] is not None:
-            self._state = OperatorState(self.query, self.partitions, self._backend, self.bound, self.optimize)
-            self._state.restore(literal["state"])
+            keep, saved = literal["state"]
+            self._state = self._new_state(keep)
+            self._state.restore(saved)
 
     def explain(self) -> str:
         """What the sketch is on, why that is safe, how it is kept, what it has cost and saved."""
@@ -301,6 +337,9 @@ class Sketch:
             reason = self.not_incremental or ("as asked" if self.maintain == "recapture" else way)
             lines.append(f"captured again when the data changes: {reason}")
         lines.append(f"captures: {costs.captures}, of late in {costs.capture.value:.4f} s")
+        if costs.light.count:
+            light = f"{costs.light.count} of them without state, of late in {costs.light.value:.4f} s"
+            lines.append(f"{light}; the state is {costs.behind} changes behind")
         lines.append(
             f"refreshes: {costs.refreshes} by {costs.refreshed_rows} changes in {costs.refresh_seconds:.4f} s"
         )
@@ -324,11 +363,12 @@ class Sketch:
         kept = sum(map(len, self._found))
         # What is skipped is looked up again when the sketch has grown or shrunk, not after every change.
         if self._predicted is None or abs(kept - self._predicted[0]) > 0.1 * self._predicted[0]:
-            gains = [
-                predicted_gain(self._backend.skipping(*restriction)) for restriction in self.restrictions
-            ]
-            self._predicted = (kept, max(gains))
+            self._predicted = (kept, self.gain_with(self.restrictions))
         return self._predicted[1]
+
+    def gain_with(self, restrictions: Iterable[tuple[Partition, frozenset[int]]]) -> float:
+        """How many times faster a query should be if it reads these fragments only."""
+        return max(predicted_gain(self._backend.skipping(*restriction)) for restriction in restrictions)
 
     @property
     def assumes(self) -> frozenset[Assumption]:

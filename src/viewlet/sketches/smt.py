@@ -9,7 +9,7 @@ own: equal expressions are equal, and nothing else is known of them. So a yes is
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, lru_cache
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
@@ -29,6 +29,7 @@ def available() -> bool:
     return find_spec("z3") is not None
 
 
+@lru_cache(maxsize=1000)
 def implies_by_z3(strong: Scalar, weak: Scalar) -> bool:
     """Is ``weak`` TRUE whenever ``strong`` is, as far as z3 can tell?"""
     encoding = Encoding(import_module("z3"))

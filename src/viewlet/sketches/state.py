@@ -25,6 +25,9 @@ Keep: TypeAlias = Literal["auto", "operators", "native", "reference"]
 class State(Protocol):
     """The law: after ``load`` and every ``change`` since, ``fragments`` are those of the data as it is."""
 
+    keep: Keep
+    """What keeps it; never ``auto``."""
+
     def load(self) -> None:
         """Start over from the data as it is."""
 
@@ -41,7 +44,7 @@ class State(Protocol):
         """How the state is kept, in sentences."""
 
     def saved(self) -> object:
-        """The state as literals; ``None`` if it has to be loaded again."""
+        """The state as literals."""
 
     def restore(self, literal: Any) -> None:
         """Take over what was saved."""
@@ -49,6 +52,8 @@ class State(Protocol):
 
 class OperatorState:
     """Incremental operators below fragment counters."""
+
+    keep: Keep = "operators"
 
     def __init__(
         self,

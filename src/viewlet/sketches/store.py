@@ -16,8 +16,9 @@ from viewlet.errors import DataError
 from viewlet.plan.nodes import Query
 from viewlet.plan.scope import tables_of
 from viewlet.sketches.advice import Advice
-from viewlet.sketches.backends.base import Backend
+from viewlet.sketches.backends.base import Backend, Version
 from viewlet.sketches.capture import Way, capture_two_pass
+from viewlet.sketches.cost import Costs
 from viewlet.sketches.errors import SketchError, UnsafeError
 from viewlet.sketches.facts import Limits, quantity
 from viewlet.sketches.partition import Partition, equi_depth
@@ -25,6 +26,7 @@ from viewlet.sketches.reuse import covers
 from viewlet.sketches.safety import Verdict, check, judge
 from viewlet.sketches.sketch import Maintain, Sketch, read_saved
 from viewlet.sketches.state import Keep
+from viewlet.sketches.union import Union, combined
 from viewlet.sketches.use import conditions_of, restrict
 from viewlet.sql import compile_query
 from viewlet.sql.catalog import Catalog
@@ -32,6 +34,7 @@ from viewlet.sql.parse import parse_query
 from viewlet.values import physical
 
 Use: TypeAlias = Literal["auto", "always", "never"]
+Serving: TypeAlias = Sketch | Union
 RANGES = 400
 """How many ranges an attribute is cut into, unless the caller says."""
 
@@ -45,6 +48,8 @@ class Store:
         self._catalog: Catalog | None = None
         self._compiled: dict[str, Query] = {}
         self._parsed: dict[str, exp.Query] = {}
+        self._texts: dict[tuple[str, int], tuple[object, str]] = {}
+        self._unions: dict[Query, tuple[Version, Union]] = {}
         for _, content in sorted(backend.saved().items()):
             self._restore(read_saved(content))
 
@@ -71,7 +76,13 @@ class Store:
     def explain(self, sql: str) -> str:
         """Which sketch would answer the query, or why none does."""
         query, _ = self._compile(sql)
-        lines = [self._why_not(sketch, query) or f"usable:\n{sketch.explain()}" for sketch in self.sketches]
+        reasons = [self._why_not(sketch, query) for sketch in self.sketches]
+        lines = [
+            reason or f"usable:\n{sketch.explain()}"
+            for sketch, reason in zip(self.sketches, reasons, strict=True)
+        ]
+        if None not in reasons and self._together(query):
+            lines.append("R5: usable together, as their union")
         return "\n".join(lines) or "there are no sketches"
 
     # Capturing.
@@ -114,6 +125,7 @@ class Store:
         with self._backend.snapshot():
             self._backend.track(sketch.schema)
         sketch.recapture()
+        sketch.predicted_gain()  # looked up now, so that no query has to wait for it
         self.sketches.append(sketch)
         return sketch
 
@@ -190,7 +202,7 @@ class Store:
 
     def _forget(self) -> None:
         """Changes that every sketch has seen are not kept; one without version will capture anyway."""
-        self._backend.forget([sketch.version for sketch in self.sketches if sketch.version is not None])
+        self._backend.forget([version for sketch in self.sketches for version in sketch.versions])
 
     # Using.
 
@@ -214,8 +226,17 @@ class Store:
             return self._answered(sql)
 
     @staticmethod
-    def _pays(sketch: Sketch) -> bool:
+    def _pays(sketch: Serving) -> bool:
         return sketch.costs.pays(sketch.pending, sketch.predicted_gain())
+
+    def answer(self, sql: str, sketch: Sketch) -> pa.Table:
+        """The result of a query from one sketch that serves it, wherever that is kept, brought up to date."""
+        with self._backend.snapshot():
+            sketch.refresh()
+            reason = self._why_not(sketch, self._compile(sql)[0])
+            if reason is not None:
+                raise SketchError(reason)
+            return self._backend.run(self._restricted(sql, sketch))
 
     def _answered(self, sql: str) -> pa.Table:
         """The result from a sketch. All that it takes counts as its use, but for following and capturing."""
@@ -229,18 +250,18 @@ class Store:
     def _upkeep(self) -> float:
         return sum(sketch.costs.upkeep for sketch in self.sketches)
 
-    def find(self, sql: str) -> Sketch:
-        """The smallest sketch that serves a query, brought to the present version."""
+    def find(self, sql: str) -> Serving:
+        """The smallest sketch that serves a query, or several together, brought to the present version."""
         for sketch in self._serving(sql):
             sketch.refresh()
         # What came with the refresh may have retired a sketch, or made another one smaller.
         return min(self._serving(sql), key=_kept_share)
 
-    def _serving(self, sql: str) -> list[Sketch]:
+    def _serving(self, sql: str) -> Sequence[Serving]:
         """The sketches that serve a query, of whatever version; an error with the reasons if none does."""
         query = self._compiled[sql] if sql in self._compiled else self._compile(sql)[0]
         reasons: list[str] = []
-        serving: list[Sketch] = []
+        serving: list[Serving] = []
         for sketch in self.sketches:
             if sketch.tables & tables_of(query.plan):
                 reason = self._why_not(sketch, query)
@@ -249,9 +270,57 @@ class Store:
                 else:
                     reasons.append(reason)
         if not serving:
+            serving = self._together(query)
+        if not serving:
             why = "; ".join(reasons) or "no sketch is on its tables"
             raise SketchError(f"no sketch serves the query: {why}; capture() one")
         return serving
+
+    def _together(self, query: Query) -> list[Serving]:
+        """Sketches of which none serves a query, but their union does; as few of them as possible."""
+        version, known = self._unions.get(query, (None, None))
+        usable = [sketch for sketch in self.sketches if sketch.retired is None]
+        if known is not None and version == self._backend.version():
+            return [known] if all(sketch in usable for sketch in known.sketches) else []
+        for sketch in usable:
+            group = self._alike(sketch, usable)
+            if len(group) < 2 or not self._safe(query, sketch.partitions).safe:
+                continue
+            if self._cover(group, query):
+                for member in list(group):
+                    fewer = [other for other in group if other is not member]
+                    group = fewer if self._cover(fewer, query) else group
+                union = Union(tuple(group), Costs() if known is None else known.costs)
+                self._unions[query] = (self._backend.version(), union)
+                return [union]
+        return []
+
+    @staticmethod
+    def _alike(sketch: Sketch, others: Iterable[Sketch]) -> list[Sketch]:
+        """A sketch and those with the same ranges whose queries differ from its own in one condition."""
+        group = [sketch]
+        for other in others:
+            same = other is not sketch and other.partitions == sketch.partitions
+            if same and combined([member.query for member in (*group, other)]) is not None:
+                group.append(other)
+        return group
+
+    def _cover(self, group: Sequence[Sketch], query: Query) -> bool:
+        """Does the union of sketches hold all that a query depends on?"""
+        either = combined([sketch.query for sketch in group]) if group else None
+        if either is None:
+            return False
+        try:
+            covers(either, query, self._limits(self._backend.catalog()))
+        except UnsafeError:
+            return False
+        return True
+
+    def _safe(self, query: Query, partitions: Sequence[Partition]) -> Verdict:
+        """May a query be answered from a sketch on these attributes?"""
+        catalog = self._backend.catalog()
+        attributes = frozenset((p.table, p.column) for p in partitions)
+        return check(query, attributes, catalog, self._limits(catalog))
 
     def _why_not(self, sketch: Sketch, query: Query) -> str | None:
         """Why a sketch does not serve a query; ``None`` if it does."""
@@ -260,29 +329,34 @@ class Store:
             return f"the sketch on {names} is retired: {sketch.retired}"
         if query is sketch.query or query == sketch.query or query in sketch.served:
             return None
-        catalog = self._backend.catalog()
-        limits = self._limits(catalog)
-        verdict = check(query, frozenset((p.table, p.column) for p in sketch.partitions), catalog, limits)
+        verdict = self._safe(query, sketch.partitions)
         if not verdict.safe:
             return f"the sketch on {names} is not safe: {verdict.reason}"
         try:
-            relied = covers(sketch.query, query, limits)
+            relied = covers(sketch.query, query, self._limits(self._backend.catalog()))
         except UnsafeError as error:
             return f"the sketch on {names} is of another query: {error}"
         if sketch.watches_changes:  # so it is told when what this rests on breaks: it is not asked again
             sketch.served[query] = verdict.assumes | relied
         return None
 
-    def _restricted(self, sql: str, sketch: Sketch) -> str:
-        if sql not in self._parsed:
-            self._parsed[sql] = parse_query(sql, self._backend.dialect)
-        conditions = conditions_of(sketch.restrictions, self._backend.condition)
+    def _restricted(self, sql: str, sketch: Serving) -> str:
+        """The text of the restricted query, made again when the data or the fragments have changed."""
+        restrictions = sketch.restrictions
         parts: dict[str, exp.Table] = {}
-        for name in conditions:
-            part = self._backend.reduced([r for r in sketch.restrictions if r[0].table == name])
+        for name in sorted({partition.table for partition, _ in restrictions}):
+            part = self._backend.reduced([r for r in restrictions if r[0].table == name])
             if part is not None:
                 parts[name] = part
-        return self._backend.sql(restrict(self._parsed[sql], conditions, parts))
+        known = (sketch.version, restrictions, parts)
+        made_for, text = self._texts.get((sql, id(sketch)), (None, ""))
+        if made_for != known:
+            if sql not in self._parsed:
+                self._parsed[sql] = parse_query(sql, self._backend.dialect)
+            conditions = conditions_of(restrictions, self._backend.condition)
+            text = self._backend.sql(restrict(self._parsed[sql], conditions, parts))
+            self._texts[sql, id(sketch)] = known, text
+        return text
 
     # State.
 
@@ -308,7 +382,7 @@ class Store:
     def _compile(self, sql: str) -> tuple[Query, Catalog]:
         catalog = self._backend.catalog()
         if catalog is not self._catalog:
-            self._catalog, self._compiled, self._parsed = catalog, {}, {}
+            self._catalog, self._compiled, self._parsed, self._texts = catalog, {}, {}, {}
         if sql not in self._compiled:
             self._compiled[sql] = compile_query(sql, catalog, self._backend.dialect)
         return self._compiled[sql], catalog
@@ -338,6 +412,6 @@ def _type_of(catalog: Catalog, table: str, column: str) -> Any:
     return next(c.type for c in catalog[table].columns if c.name == column)
 
 
-def _kept_share(sketch: Sketch) -> float:
+def _kept_share(sketch: Serving) -> float:
     shares: Iterable[float] = (len(f) / p.size for p, f in sketch.restrictions)
     return min(shares)

@@ -51,18 +51,24 @@ class Counters:
         partitions: Sequence[Partition],
         assumes: Iterable[Assumption],
         database: KeepsViews,
+        existing: Iterable[tuple[int, str]] | None = None,
     ) -> None:
+        """The views are created, unless there are ``existing`` ones: partitions by number, with a view."""
         self._partitions, self._database = partitions, database
-        self._views: list[tuple[int, str]] = []
+        self.views: list[tuple[int, str]] = list(existing or ())
         self._exceptions: list[tuple[Assumption, str]] = []
-        plan = essential(query).plan
+        if existing is None:
+            self._create(essential(query).plan, assumes)
+
+    def _create(self, plan: Plan, assumes: Iterable[Assumption]) -> None:
+        partitions, database = self._partitions, self._database
         if has_top(plan):
             raise NotIncrementalError("a view below LIMIT has no order; top-k is captured again")
         try:
             for part in annotate(plan, partitions, names_of(plan), database.mark):
                 for partition, var in part.fragments:
                     counted = self._counted(plan_to_sql(part.plan, self._source), var.name)
-                    self._views.append((partitions.index(partition), database.create_view(counted)))
+                    self.views.append((partitions.index(partition), database.create_view(counted)))
             for assumption in assumes:
                 self._exceptions.append((assumption, database.exceptions_view(assumption)))
         except SketchError:
@@ -84,7 +90,7 @@ class Counters:
     def fragments(self) -> list[frozenset[int]]:
         """The fragments with a counter, for each partition."""
         found: list[set[int]] = [set() for _ in self._partitions]
-        for place, view in self._views:
+        for place, view in self.views:
             partition = self._partitions[place]
             marks: Iterable[Any] = (row[0] for row in self._database.view_rows(view))
             by_value = self._database.mark(partition)[0] == partition.column
@@ -97,12 +103,12 @@ class Counters:
 
     def entries(self) -> int:
         """The rows of the views."""
-        return sum(len(self._database.view_rows(view)) for _, view in self._views)
+        return sum(len(self._database.view_rows(view)) for _, view in self.views)
 
     def drop(self) -> None:
         """Forget the views."""
-        for _, view in self._views:
+        for _, view in self.views:
             self._database.drop_view(view)
         for _, view in self._exceptions:
             self._database.drop_view(view)
-        self._views, self._exceptions = [], []
+        self.views, self._exceptions = [], []

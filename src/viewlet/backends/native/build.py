@@ -133,13 +133,15 @@ def compile_library(
     """The shared library of ``source``, from the cache when an identical one was built before.
 
     ``includes`` are searched for ``#include "..."`` only, and every header in them counts for the cache
-    key; system directories go into ``flags``. Raises :class:`CompilerError` with the compiler's message.
+    key; system directories go into ``flags``. What ``$VIEWLET_CFLAGS`` says comes last, so that ``-Og -g``
+    there gives programs to step through. Raises :class:`CompilerError` with the compiler's message.
     """
     compiler = compiler or find_compiler()
     if compiler is None:
         raise CompilerError(
             "no C compiler found: install gcc or clang, set CC, or install the extra viewlet[zig]"
         )
+    flags = (*flags, *shlex.split(os.environ.get("VIEWLET_CFLAGS", "")))
     shelf = cache_directory() / library_key(source, includes, flags, compiler)
     if (cached := _verified(shelf)) is not None:
         return cached

@@ -92,11 +92,11 @@ def distribute_trigger(program: Program, trigger: Trigger, router: Router, passe
     for statement in trigger.increments:
         if not passes.shared:
             building.forget()
-        parts.append(building.part(statement))
+        parts += building.part(statement)
     building.statements += parts
     for statement in trigger.recomputations:
         building.forget()
-        building.statements.append(building.part(statement))
+        building.statements += building.part(statement)
     return DistTrigger(trigger.table, (fuse if passes.fused else one_by_one)(building.statements))
 
 
@@ -114,27 +114,39 @@ class _Building:
         """From here on the state is another: a copy of a map made before is of no use."""
         self._relations.clear()
 
-    def part(self, statement: Statement) -> Compute:
+    def part(self, statement: Statement) -> list[Compute]:
         """Route every term of a statement; returns what brings the sums into the target map.
 
-        Coefficients come in only here, so that terms which differ by them share their relations.
+        Coefficients come in only here, so that terms which differ by them share their relations. A map that
+        is everywhere gets its sums on the driver and in the partitions.
         """
         where = self.router.placement[statement.target]
         free = all(isinstance(key, Var) and not is_parameter(key) for key in statement.keys)
         keys = statement.keys
         if not free or len(set(keys)) < len(keys):  # given keys are columns too, to partition by
             keys = tuple(Var(f"key_{i}", key.type) for i, key in enumerate(keys))
-        arrived = tuple(
-            Term((self._term(term, statement.keys, keys, where),), term.coefficient)
+        modes: list[Mode] = ["local"] if isinstance(where, Local) else ["distributed"]
+        if isinstance(where, Replicated):
+            modes = ["local", "distributed"]
+        arrived = [
+            [(found, term.coefficient) for found in self._term(term, statement.keys, keys, where)]
             for term in statement.query
-        )
-        mode: Mode = "local" if isinstance(where, Local) else "distributed"
-        return Compute(mode, statement.target, keys, statement.op, arrived)
+        ]
+        return [
+            Compute(
+                mode,
+                statement.target,
+                keys,
+                statement.op,
+                tuple(Term((own[at][0],), own[at][1]) for own in arrived),
+            )
+            for at, mode in enumerate(modes)
+        ]
 
     def _term(
         self, term: Term, keys: tuple[Argument, ...], names: tuple[Argument, ...], target: Location
-    ) -> MapRef:
-        """Compute a product along its route; the relation that holds its sums at the target.
+    ) -> list[MapRef]:
+        """Compute a product along its route; the relations that hold its sums at the target.
 
         ``names`` are what the keys are called there: themselves if they are variables of the term.
         """
@@ -151,7 +163,7 @@ class _Building:
             result = self._relation(factors, tuple(key for key in keys if isinstance(key, Var)), stop)
         else:
             result = MapRef(self._define(keys, (Term(factors),), stop), names)
-        return result if is_home(stop, keys, target) else self._bring(result, names, stop, target)
+        return [result] if is_home(stop, keys, target) else self._bring(result, names, stop, target)
 
     def _at(self, leg: Leg, carried: MapRef | None) -> tuple[Factor, ...]:
         """The factors of a stop, with copies in the place of what was fetched."""
@@ -206,18 +218,25 @@ class _Building:
             position = relation.keys.index(leg.stop.argument)  # type: ignore[union-attr]
         return MapRef(self._move(leg.arrival, relation.name, position, _mode(stop)), relation.keys)
 
-    def _bring(self, relation: MapRef, names: tuple[Argument, ...], stop: Stop, target: Location) -> MapRef:
-        """Move a result to where its map is."""
+    def _bring(
+        self, relation: MapRef, names: tuple[Argument, ...], stop: Stop, target: Location
+    ) -> list[MapRef]:
+        """Move a result to where its map is; for one that is everywhere, the driver's comes first."""
         origin = _mode(stop)
         match target:
             case Local():
-                name = self._move("Gather", relation.name, None, origin)
+                moved = [self._move("Gather", relation.name, None, origin)]
             case Dist(position):
                 at = relation.keys.index(names[position])
-                name = self._move("Scatter" if origin == "local" else "Repart", relation.name, at, origin)
-            case Replicated() | Random():
-                raise AssertionError("replicated maps are over static tables, and never change")
-        return MapRef(name, relation.keys)
+                moved = [self._move("Scatter" if origin == "local" else "Repart", relation.name, at, origin)]
+            case Replicated():
+                here = (
+                    relation.name if origin == "local" else self._move("Gather", relation.name, None, origin)
+                )
+                moved = [here, self._move("Broadcast", relation.name, None, origin)]
+            case Random():
+                raise AssertionError("maps are not left to chance")
+        return [MapRef(name, relation.keys) for name in moved]
 
     def _move(self, movement: Movement, source: str, position: int | None, origin: Mode) -> str:
         same = (movement, source, position)

@@ -8,7 +8,9 @@ of a column is a view of the exceptions. Queries are answered by DuckDB over Arr
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -25,6 +27,9 @@ from viewlet.sketches.partition import Partition
 from viewlet.sketches.plan_to_sql import type_to_sql
 from viewlet.sketches.use import in_ranges
 from viewlet.sql.catalog import Catalog, Table
+from viewlet.storage.checkpoint import write_checkpoint
+from viewlet.storage.container import Container
+from viewlet.storage.recover import Recovery
 
 if TYPE_CHECKING:
     from viewlet.database import Database
@@ -209,6 +214,25 @@ class Streams(ViewletDatabase):
         """One batch for all streams."""
         self.filled = True
         self._database.apply(batch)
+
+    def image(self) -> bytes:
+        """The views with all that they hold of the streams, in the form of a database in a file."""
+        with TemporaryDirectory() as folder:
+            container = Container(Path(folder) / "streams.viewlet", "off", self.dialect)
+            with closing(container):
+                snapshot = self._database.snapshot(Path(folder))
+                with closing(snapshot.frozen):
+                    write_checkpoint(container, snapshot, container.head)
+            return container.path.read_bytes()
+
+    def resume(self, image: bytes) -> None:
+        """Take over the streams and views of an image; there must be none yet."""
+        with TemporaryDirectory() as folder:
+            path = Path(folder) / "streams.viewlet"
+            path.write_bytes(image)
+            with closing(Container(path, "off", self.dialect)) as container:
+                Recovery(self._database, container, lambda done, total: None).run()
+        self.filled = True
 
     def maps(self) -> Sequence[MapStats]:
         """What the views keep."""

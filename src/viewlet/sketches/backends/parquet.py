@@ -22,6 +22,7 @@ from viewlet.sketches.cost import Skipping
 from viewlet.sketches.lineage import by_value
 from viewlet.sketches.operators.base import Row
 from viewlet.sketches.partition import Partition
+from viewlet.sketches.plan_to_sql import type_to_sql
 from viewlet.sketches.scans import WEIGHT
 from viewlet.sketches.use import in_ranges
 from viewlet.sql.catalog import Catalog, Table
@@ -36,8 +37,8 @@ class Engine(Protocol):
     check: float
     """What one range of a condition costs per row, in units of reading the row and computing on it."""
 
-    def name_files(self, name: str, files: Sequence[str]) -> None:
-        """Let a name in queries mean the rows of these files."""
+    def name_files(self, name: str, files: Sequence[str], root: Path, folders: Sequence[Column]) -> None:
+        """Let a name in queries mean the rows of these files, which lie in folders below a root."""
 
     def run(self, text: str) -> pa.Table:
         """The result of a query."""
@@ -52,11 +53,13 @@ class DuckDBEngine:
     def __init__(self, connection: Any) -> None:
         self._connection = connection
 
-    def name_files(self, name: str, files: Sequence[str]) -> None:
+    def name_files(self, name: str, files: Sequence[str], root: Path, folders: Sequence[Column]) -> None:
         """A temporary view."""
         listed = exp.Array(expressions=[exp.Literal.string(path) for path in files]).sql("duckdb")
+        types = ", ".join(f"'{c.name}': {type_to_sql(c.type).sql('duckdb')}" for c in folders)
+        hive = f", hive_partitioning = true, hive_types = {{{types}}}" if folders else ""
         view = f'CREATE OR REPLACE TEMP VIEW "{name}"'
-        self._connection.execute(f"{view} AS SELECT * FROM read_parquet({listed})")
+        self._connection.execute(f"{view} AS SELECT * FROM read_parquet({listed}{hive})")
 
     def run(self, text: str) -> pa.Table:
         """Arrow from the connection."""
@@ -72,9 +75,10 @@ class SparkEngine:
     def __init__(self, session: Any) -> None:
         self._session = session
 
-    def name_files(self, name: str, files: Sequence[str]) -> None:
+    def name_files(self, name: str, files: Sequence[str], root: Path, folders: Sequence[Column]) -> None:
         """A temporary view; Spark lists no folder and reads no other file."""
-        self._session.read.parquet(*files).createOrReplaceTempView(name)
+        reader = self._session.read.option("basePath", str(root)) if folders else self._session.read
+        reader.parquet(*files).createOrReplaceTempView(name)
 
     def run(self, text: str) -> pa.Table:
         """Arrow from the executors."""
@@ -98,11 +102,13 @@ class Parquet:
     def _show(self) -> None:
         """Let every table name mean the present files."""
         for name, files in self._files.items():
-            self._name(name, files.paths(files.manifest().files))
+            self._name(name, files.paths(files.manifest().files), files)
 
-    def _name(self, name: str, paths: Sequence[str]) -> None:
+    def _name(self, name: str, paths: Sequence[str], files: ParquetFiles | None = None) -> None:
+        """Show files under a name; those of a table have its folders."""
         if self._shown.get(name) != tuple(paths):
-            self._engine.name_files(name, paths)
+            root, folders = (Path(), ()) if files is None else (files.folder, files.folders)
+            self._engine.name_files(name, paths, root, folders)
             self._shown[name] = tuple(paths)
 
     # Reading.
@@ -124,7 +130,7 @@ class Parquet:
             # With no file left there would be no schema: one file then answers with no rows.
             kept = files.overlapping(kept, partition, fragments) or kept[:1]
         reduced = f"_kept_{name}"
-        self._name(reduced, files.paths(kept))
+        self._name(reduced, files.paths(kept), files)
         return exp.to_table(reduced)
 
     def staged(self, name: str) -> exp.Table:

@@ -3,17 +3,22 @@
 A manifest beside the files names those of the present version; a batch writes new files, then the manifest,
 then removes files that are not needed, so that a reader of the manifest always sees whole batches. Rows are
 deleted by writing the files that hold them again. Files that appear by other hands are noticed.
+
+Files may lie in folders ``column=value``, as Hive and Spark write them; such a column is not in the files.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import date
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote, unquote
 from uuid import uuid4
 
 import pyarrow as pa
@@ -44,6 +49,7 @@ from viewlet.sql.catalog import Table
 from viewlet.values import physical, read_column
 
 HIDDEN = "_viewlet"
+NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 _TYPES: dict[pa.DataType, Type] = {
     pa.bool_(): BOOLEAN,
     pa.int8(): TINYINT,
@@ -73,14 +79,15 @@ class ParquetFiles:
     """One table."""
 
     def __init__(self, name: str, folder: Path) -> None:
-        self.name, self._folder = name, folder
+        self.name, self.folder = name, folder
         (folder / HIDDEN).mkdir(exist_ok=True)
         if not self._listed():
             raise SketchError(f"table {name!r}: there are no Parquet files in {folder}")
+        self.folders = folder_columns(name, self._listed())
         self.table = self._describe()
 
     def _describe(self) -> Table:
-        schema = pq.read_schema(self._folder / self._listed()[0])
+        schema = pq.read_schema(self.folder / self._listed()[0])
         columns = []
         for field in schema:
             kind = (
@@ -93,13 +100,13 @@ class ParquetFiles:
                     f"table {self.name!r}, column {field.name!r}: {field.type} is not supported"
                 )
             columns.append(Column(field.name.lower(), kind, field.nullable))
-        return Table(self.name, tuple(columns))
+        return Table(self.name, (*columns, *self.folders))
 
     # Versions.
 
     def manifest(self) -> Manifest:
         """The present version; files that others added or removed make a new one, of unknown changes."""
-        path = self._folder / HIDDEN / "manifest.json"
+        path = self.folder / HIDDEN / "manifest.json"
         listed = self._listed()
         if path.exists():
             written = json.loads(path.read_text())
@@ -110,24 +117,25 @@ class ParquetFiles:
         return self._publish(Manifest(0, 0, tuple(listed)))
 
     def _listed(self) -> list[str]:
-        return sorted(path.name for path in self._folder.glob("*.parquet") if not path.name.startswith("_"))
+        found = (path.relative_to(self.folder) for path in self.folder.rglob("*.parquet"))
+        return sorted(path.as_posix() for path in found if not path.parts[0].startswith("_"))
 
     def _publish(self, manifest: Manifest) -> Manifest:
         """The manifest appears whole or not at all."""
-        new = self._folder / HIDDEN / f"manifest-{uuid4().hex}"
+        new = self.folder / HIDDEN / f"manifest-{uuid4().hex}"
         content = {"version": manifest.version, "since": manifest.since, "files": manifest.files}
         new.write_text(json.dumps(content))
-        os.replace(new, self._folder / HIDDEN / "manifest.json")
+        os.replace(new, self.folder / HIDDEN / "manifest.json")
         return manifest
 
     def paths(self, files: Sequence[str]) -> list[str]:
         """Where files are."""
-        return [str(self._folder / name) for name in files]
+        return [str(self.folder / name) for name in files]
 
     def changes(self, since: int) -> list[str]:
         """The files with the changes after a version."""
         numbered = [
-            (int(p.stem.split("-")[1]), str(p)) for p in self._folder.glob(f"{HIDDEN}/changes-*.parquet")
+            (int(p.stem.split("-")[1]), str(p)) for p in self.folder.glob(f"{HIDDEN}/changes-*.parquet")
         ]
         return [path for version, path in sorted(numbered) if version > since]
 
@@ -146,18 +154,52 @@ class ParquetFiles:
     def prepare(self, batch: pa.Table) -> PreparedBatch:
         """Write everything that a batch needs, without anyone seeing it yet."""
         manifest = self.manifest()
-        schema = pq.read_schema(self._folder / manifest.files[0])
+        schema = self._schema(manifest.files[0])
         batch = batch.rename_columns([*schema.names, WEIGHT])
         inserted = batch.filter(pc.greater(batch[WEIGHT], 0)).drop_columns([WEIGHT]).cast(schema)
         deleted = batch.filter(pc.less(batch[WEIGHT], 0)).drop_columns([WEIGHT]).cast(schema)
         replaced, written = self._without(manifest.files, deleted)
-        if inserted.num_rows:
-            written.append(self._write(inserted))
+        written += [self._write(part, folder) for folder, part in self._by_folder(inserted)]
         version = manifest.version + 1
-        changes = self._folder / HIDDEN / f"changes-{version}.parquet"
+        changes = self.folder / HIDDEN / f"changes-{version}.parquet"
         pq.write_table(batch, changes)
         files = (*(name for name in manifest.files if name not in replaced), *written)
         return PreparedBatch(self, Manifest(version, manifest.since, files), replaced, written, changes)
+
+    def _schema(self, name: str) -> pa.Schema:
+        """The columns of a file, and those of its folders."""
+        schema = pq.read_schema(self.folder / name)
+        for column in self.folders:
+            schema = schema.append(pa.field(column.name, arrow_type(column.type)))
+        return schema
+
+    def _content(self, name: str) -> pa.Table:
+        """The rows of a file, with the columns of its folders."""
+        content = pq.read_table(self.folder / name)
+        for column, value in zip(self.folders, self._folder_values(name), strict=True):
+            kind = arrow_type(column.type)
+            content = content.append_column(column.name, pa.array([value] * content.num_rows, kind))
+        return content
+
+    def _folder_values(self, name: str) -> list[Any]:
+        return [
+            _folder_value(text, column.type)
+            for (_, text), column in zip(_steps(name), self.folders, strict=True)
+        ]
+
+    def _by_folder(self, rows: pa.Table) -> Iterator[tuple[str, pa.Table]]:
+        """Rows by the folder that they belong into; the rest of the columns."""
+        if not self.folders:
+            if rows.num_rows:
+                yield "", rows
+            return
+        names = [column.name for column in self.folders]
+        for values in dict.fromkeys(_tuples(rows.select(names))):
+            part = rows
+            for name, value in zip(names, values, strict=True):
+                part = part.filter(pc.is_null(part[name]) if value is None else pc.equal(part[name], value))
+            steps = (f"{name}={_folder_text(value)}" for name, value in zip(names, values, strict=True))
+            yield "/".join(steps), part.drop_columns(names)
 
     def _without(self, files: Sequence[str], deleted: pa.Table) -> tuple[list[str], list[str]]:
         """Write the files that hold deleted rows again, without these."""
@@ -166,7 +208,7 @@ class ParquetFiles:
         replaced: list[str] = []
         written: list[str] = []
         for name in files if asked else ():
-            content = pq.read_table(self._folder / name)
+            content = self._content(name)
             mask = None
             for column in deleted.column_names:
                 inside = pc.is_in(content[column], value_set=deleted[column].combine_chunks())
@@ -181,23 +223,25 @@ class ParquetFiles:
             if gone:
                 kept = pc.invert(pc.is_in(pa.array(range(content.num_rows)), value_set=pa.array(gone)))
                 replaced.append(name)
-                written.append(self._write(content.filter(kept)))
+                left = content.filter(kept).drop_columns([column.name for column in self.folders])
+                written.append(self._write(left, Path(name).parent.as_posix()))
         missing = sum(wanted.values())
         if missing:
             for name in written:
-                os.remove(self._folder / name)
+                os.remove(self.folder / name)
             raise DataError(
                 f"table {self.name!r}: {missing} of {asked} rows to delete are not there; nothing was changed"
             )
         return replaced, written
 
-    def _write(self, content: pa.Table) -> str:
+    def _write(self, content: pa.Table, folder: str) -> str:
         name = f"part-{uuid4().hex}.parquet"
         # Written where nobody looks, then moved: a half-written file is never part of the table.
-        hidden = self._folder / HIDDEN / name
+        hidden = self.folder / HIDDEN / name
         pq.write_table(content, hidden)
-        os.replace(hidden, self._folder / name)
-        return name
+        (self.folder / folder).mkdir(parents=True, exist_ok=True)
+        os.replace(hidden, self.folder / folder / name)
+        return (Path(folder) / name).as_posix()
 
     # Ranges.
 
@@ -217,7 +261,11 @@ class ParquetFiles:
     def _groups(
         self, name: str, column: Column, partition: Partition, fragments: Collection[int]
     ) -> Iterator[bool]:
-        metadata = pq.read_metadata(self._folder / name)
+        metadata = pq.read_metadata(self.folder / name)
+        if column in self.folders:
+            value = physical(self._folder_values(name)[self.folders.index(column)], column, self.name, None)
+            yield from [partition.fragment_of(value) in fragments] * metadata.num_row_groups
+            return
         place = [field.lower() for field in metadata.schema.names].index(column.name)
         for number in range(metadata.num_row_groups):
             chunk = metadata.row_group(number).column(place)
@@ -238,9 +286,13 @@ class ParquetFiles:
         """Values of a column, of at most about ``limit`` rows, NULL left out."""
         found: list[Value] = []
         for name in self.manifest().files:
-            original = next(f for f in pq.read_schema(self._folder / name).names if f.lower() == column.name)
-            content = pq.read_table(self._folder / name, columns=[original])[original].drop_null()
-            found.extend(read_column(content, column, self.name))
+            if column in self.folders:
+                content = self._content(name)[column.name]
+            else:
+                path = self.folder / name
+                original = next(f for f in pq.read_schema(path).names if f.lower() == column.name)
+                content = pq.read_table(path, columns=[original])[original]
+            found.extend(read_column(content.drop_null(), column, self.name))
             if len(found) >= limit:
                 break
         return found
@@ -270,6 +322,58 @@ class PreparedBatch:
         """Remove what was written."""
         for path in (*self.files.paths(self.written), str(self.changes)):
             os.remove(path)
+
+
+def folder_columns(table: str, files: Sequence[str]) -> tuple[Column, ...]:
+    """The columns that folders name, with the types that engines give them: INT, DATE or VARCHAR.
+
+    >>> [f"{column.name} {column.type}" for column in folder_columns("r", ["k=3/w=x/1.parquet"])]
+    ['k INT', 'w VARCHAR']
+    """
+    named = [[name for name, _ in _steps(file)] for file in files]
+    if any(names != named[0] for names in named):
+        raise SketchError(
+            f"table {table!r}: files lie in folders of different columns: {named[0]} and others"
+        )
+    columns = []
+    for place, name in enumerate(named[0]):
+        texts = {text for file in files for _, text in [_steps(file)[place]] if text != NO_VALUE}
+        columns.append(Column(name.lower(), _folder_type(table, name, texts)))
+    return tuple(columns)
+
+
+def _steps(file: str) -> list[tuple[str, str]]:
+    """The columns and values that the folders of a file name."""
+    pairs = (unquote(step).partition("=") for step in Path(file).parts[:-1])
+    return [(name, value) for name, _, value in pairs]
+
+
+def _folder_type(table: str, name: str, texts: set[str]) -> Type:
+    if all(re.fullmatch(r"-?(0|[1-9]\d{0,8})", text) for text in texts):
+        return INT
+    if all(re.fullmatch(r"\d{4}-\d\d-\d\d", text) for text in texts):
+        return DATE
+    strange = next((text for text in texts if re.fullmatch(r"[-+.\d].*", text)), None)
+    if strange is not None:  # engines disagree about which numbers and times these are
+        raise SketchError(f"table {table!r}: folder {name}={strange}: use whole numbers, dates or words")
+    return VARCHAR
+
+
+def _folder_value(text: str, kind: Type) -> Any:
+    if text == NO_VALUE:
+        return None
+    if kind == INT:
+        return int(text)
+    return date.fromisoformat(text) if kind == DATE else text
+
+
+def _folder_text(value: Any) -> str:
+    return NO_VALUE if value is None else quote(str(value), safe="")
+
+
+def arrow_type(kind: Type) -> pa.DataType:
+    """The Arrow type of a column that folders name."""
+    return next(arrow for arrow, known in _TYPES.items() if known == kind)
 
 
 def rows_in(paths: Sequence[str]) -> int:

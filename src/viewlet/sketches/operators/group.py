@@ -95,6 +95,8 @@ class State:
     values: list[Values]
     fragments: list[dict[int, int]]
     bits: Bits = field(default=())
+    moved: bool = True
+    """May the fragments be others than ``bits`` says?"""
 
 
 class Group:
@@ -139,7 +141,8 @@ class Group:
         state = self._groups[key]
         new = None
         if state.count:
-            state.bits = tuple([counted_bits(counts) for counts in state.fragments])
+            if state.moved:
+                state.bits, state.moved = tuple([counted_bits(counts) for counts in state.fragments]), False
             new = self._row(key, state, 1)
         else:
             del self._groups[key]
@@ -168,7 +171,10 @@ class Group:
             total[0] += units
             total[1] += count
         for counts, bits in zip(state.fragments, fragments, strict=True):
+            before = len(counts)
             count_fragments(counts, bits, weight)
+            # One fragment can leave while another comes, unless there is one only.
+            state.moved = state.moved or len(counts) != before or bits & (bits - 1) != 0
 
     def _row(self, key: Row, state: State, weight: int) -> AnnotatedRow:
         values = tuple(

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from viewlet.core.functions import compile_scalar
 from viewlet.core.scalar import Scalar, Var
-from viewlet.sketches.operators.base import Delta, Operator
+from viewlet.sketches.operators.base import AnnotatedRow, Delta, Operator
 
 
 def slots_of(variables: Sequence[Var]) -> dict[str, int]:
@@ -56,7 +56,7 @@ def projection(input: Operator, scalars: Sequence[Scalar], variables: Sequence[V
     functions = [compile_scalar(scalar, slots_of(variables)) for scalar in scalars]
 
     def project(delta: Delta) -> Delta:
-        return [change._replace(row=tuple([f(change.row) for f in functions])) for change in delta]
+        return [AnnotatedRow(tuple([f(row) for f in functions]), bits, weight) for row, bits, weight in delta]
 
     return RowWise(input, project)
 

@@ -1,6 +1,7 @@
 /* changes.h: the changes of followed views, for Python.
  *
- * Part of bridge.c. Between follow([..]) and follow([]) the views given note what changes in them (feed.h).
+ * Part of bridge.c. Between follow([..]) and follow([]) the views given note what changes in them (feed.h). Strings
+ * stay meanwhile, so those that nothing uses any more go when following ends.
  */
 #ifndef VL_CHANGES_H
 #define VL_CHANGES_H
@@ -27,6 +28,7 @@ static PyObject *Program_follow(Program *self, PyObject *numbers) {
         x->feeding |= UINT64_C(1) << number;
     }
     Py_DECREF(list);
+    if (!x->undo.held) sweep_strings(self);
     Py_RETURN_NONE;
 }
 
