@@ -277,7 +277,7 @@ def test_only_the_owner_may_read(path: Path) -> None:
         with viewlet.connect(path) as db:
             db.execute("CREATE TABLE r (a BIGINT)")
             found = sorted(path.parent.iterdir())
-            assert [p.name.removeprefix("market.viewlet") for p in found] == ["", "-lock", "-wal"]
+            assert [p.name.removeprefix("market.viewlet") for p in found] == ["", "-lock", "-log0", "-wal"]
             assert {stat.S_IMODE(p.stat().st_mode) for p in found} == {0o600}
     finally:
         os.umask(mask)
@@ -316,6 +316,17 @@ def test_newer_formats_are_refused(path: Path) -> None:
     ):
         viewlet.connect(path)
     assert path.read_bytes() == before
+
+
+def test_files_of_the_format_before_are_read(path: Path) -> None:
+    with viewlet.connect(path) as db:
+        db.execute("CREATE TABLE r (a BIGINT)")
+        db.insert("r", [(1,)])
+    with closing(sqlite3.connect(path)) as file:
+        file.execute(f"PRAGMA user_version = {FORMAT - 1}")
+    assert reopened(path)[1] == {"r": [(1,)]}
+    with closing(sqlite3.connect(path)) as file:
+        assert file.execute("PRAGMA user_version").fetchone() == (FORMAT,)
 
 
 def test_files_of_others_are_refused_and_left_alone(path: Path) -> None:
