@@ -1,8 +1,8 @@
 """Commits, rows and map entries as bytes, and back.
 
 Rows are Arrow IPC streams of the declared types with their weights in a last column, which is found by its
-place: whatever a column is called, it cannot be taken for the weight. Entries of maps are JSON, since a sum
-may be an integer of any size or a fraction.
+place: whatever a column is called, it cannot be taken for the weight. It is left out where every row is
+inserted once. Entries of maps are JSON, since a sum may be an integer of any size or a fraction.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from fractions import Fraction
 from itertools import islice
 from typing import TypeVar
 
-import numpy as np
 import pyarrow as pa
 
 from viewlet.backends.base import ArrowChanges, Change, Row
@@ -84,8 +83,8 @@ def _rows(rows: Iterable[tuple[Row, int]], columns: Schema, compress: bool) -> p
 
 
 def _weighted(changes: ArrowChanges) -> pa.Table:
-    weights = np.ones(len(changes), np.int8) if changes.weights is None else changes.weights
-    return pa.Table.from_batches([changes.batch]).append_column(WEIGHTS, pa.array(weights))
+    rows = pa.Table.from_batches([changes.batch])
+    return rows if changes.weights is None else rows.append_column(WEIGHTS, pa.array(changes.weights))
 
 
 def _stream(tables: Iterable[pa.Table], compress: bool) -> pa.Buffer:
@@ -109,11 +108,13 @@ def decode_rows(stream: bytes | memoryview, table: Table) -> ArrowChanges:
         columns = [pa.chunked_array([], field.type) for field in arrow_schema(table.columns)]
         return arrow_changes(table, columns, None)
     with pa.ipc.open_stream(pa.py_buffer(stream)) as reader:
-        *values, weights = reader.read_all().columns
-    pairs = zip(values, table.columns, strict=True)
+        columns = reader.read_all().columns
+    pairs = zip(columns, table.columns, strict=False)
     checked = [arrow_column(column, declared, table.name) for column, declared in pairs]
-    counts = weights.cast(pa.int64()).to_numpy()
-    return arrow_changes(table, checked, None if (counts == 1).all() else counts)
+    if len(columns) == len(table.columns):
+        return arrow_changes(table, checked, None)
+    (weights,) = columns[len(table.columns) :]
+    return arrow_changes(table, checked, weights.cast(pa.int64()).to_numpy())
 
 
 def encode_entries(entries: Iterable[tuple[Key, Number]]) -> bytes:
