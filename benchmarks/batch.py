@@ -10,7 +10,6 @@ Rates are events per CPU second from Python, everything counted.
 
 from __future__ import annotations
 
-import argparse
 import time
 from pathlib import Path
 
@@ -116,12 +115,8 @@ def write(run: Run, names: list[str], sizes: tuple[int, ...], folder: Path, word
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="a small scale: shows that it works")
+    parser = reports.arguments(__doc__, "a small scale", queries("tpch"), 0.5, RESULTS)
     parser.add_argument("--scale", type=float, default=0.05)
-    parser.add_argument("--seconds", type=float, default=0.5, help="CPU seconds per measurement")
-    parser.add_argument("--queries", nargs="*", default=list(queries("tpch")))
-    parser.add_argument("--out", type=Path, default=RESULTS)
     options = parser.parse_args()
     sizes = SIZES
     if options.quick:

@@ -7,11 +7,11 @@ An order book with 20 % cancellations over 1,000 prices. See ``rates.py`` for wh
 
 from __future__ import annotations
 
-import argparse
 from functools import partial
 from pathlib import Path
 
 import native
+import reports
 from cells import postgres
 from rates import Run, write
 from rivals import REWRITTEN, DuckDB, Kept, Make, NumPy, PostgreSQL, SQLite, Streamed
@@ -57,12 +57,8 @@ def systems(name: str, address: str | None) -> dict[str, Make]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="a short stream: shows that it works")
+    parser = reports.arguments(__doc__, "a short stream", queries("finance"), 1.5, RESULTS)
     parser.add_argument("--events", type=int, default=100_000)
-    parser.add_argument("--seconds", type=float, default=1.5, help="CPU seconds per measurement")
-    parser.add_argument("--queries", nargs="*", default=list(queries("finance")))
-    parser.add_argument("--out", type=Path, default=RESULTS)
     options = parser.parse_args()
     if options.quick:
         options.events, options.seconds = 5_000, 0.2

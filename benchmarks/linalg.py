@@ -21,99 +21,29 @@ import argparse
 import math
 import platform
 import sys
-import tempfile
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import matplotlib
 import numpy as np
 import scipy
 import scipy.linalg
-import scipy.sparse
 
 import viewlet.linalg as vl
+from linalg_pagerank import pagerank
+from linalg_report import (
+    RESULTS,
+    K,
+    Report,
+    contraction,
+    milliseconds,
+    stored_megabytes,
+    update_time,
+)
+from linalg_spark import on_spark, workers
 from viewlet.linalg.delta import FactorShape
-
-matplotlib.use("Agg")
-import matplotlib.pyplot as plt
-
-RESULTS = Path(__file__).parent / "results" / "linalg"
-K = 16
-# Evaluated a single time on Spark: at this size it takes a minute.
-ONCE_ON_SPARK = 8000
-
-
-@dataclass
-class Report:
-    """Tables in the order in which they were measured; every plot is drawn from a table."""
-
-    lines: list[str] = field(default_factory=list)
-    folder: Path = RESULTS
-
-    def table(self, title: str, note: str, columns: list[str], rows: list[list[Any]]) -> None:
-        """Add a table and print it."""
-        text = [f"## {title}", "", note, "", "| " + " | ".join(columns) + " |", "|" + "---|" * len(columns)]
-        text += ["| " + " | ".join(cell(value) for value in row) + " |" for row in rows]
-        self.lines += [*text, ""]
-        print("\n".join(text), flush=True)
-
-    def plot(
-        self, name: str, title: str, x: str, y: str, series: dict[str, list[tuple[float, float]]]
-    ) -> None:
-        """Draw lines on logarithmic axes into a PNG file and link it."""
-        figure, axes = plt.subplots(figsize=(6.4, 4.0))
-        for label, points in series.items():
-            axes.plot(*zip(*points, strict=True), marker="o", label=label)
-        axes.set(title=title, xlabel=x, ylabel=y, xscale="log", yscale="log")
-        axes.grid(True, which="both", alpha=0.25)
-        axes.legend(fontsize=8)
-        figure.tight_layout()
-        figure.savefig(self.folder / f"{name}.png", dpi=110)
-        plt.close(figure)
-        self.lines += [f"![{title}]({name}.png)", ""]
-
-
-def cell(value: Any) -> str:
-    if isinstance(value, float):
-        return "not run" if math.isnan(value) else f"{value:.3g}"
-    return str(value)
-
-
-def milliseconds(work: Callable[[], Any], repeats: int) -> float:
-    """CPU time of the quickest repetition."""
-    times = []
-    for _ in range(repeats):
-        start = time.process_time()
-        work()
-        times.append(time.process_time() - start)
-    return 1000 * min(times)
-
-
-def contraction(n: int, rng: np.random.Generator) -> np.ndarray:
-    """A random matrix of spectral radius about 0.9, so that powers neither vanish nor explode."""
-    return 0.9 * rng.standard_normal((n, n)) / np.sqrt(n)
-
-
-def row_changes(view: vl.MatrixView, name: str, scale: float, rng: np.random.Generator) -> Iterator[None]:
-    """Replace one row after the other; each ``next`` is one update."""
-    rows, columns = view.program.shapes[name]
-    for row in rng.permutation(rows):
-        view.update(name, rows={int(row): scale * rng.standard_normal(columns)})
-        yield
-
-
-def update_time(view: vl.MatrixView, name: str, scale: float, repeats: int) -> float:
-    changes = row_changes(view, name, scale, np.random.default_rng(7))
-    next(changes)  # compiles the trigger
-    return milliseconds(lambda: next(changes), repeats)
-
-
-def stored_megabytes(view: vl.MatrixView) -> float:
-    return view.program.stored_numbers() * view.arrays.itemsize / 1e6
 
 
 def numpy_exponential(A: np.ndarray) -> Callable[[int, np.ndarray], None]:
@@ -240,13 +170,13 @@ def steps(report: Report, n: int) -> None:
         view = vl.maintain({"C": vl.power(A, k)}, A=A0, model="exponential", strategy="incremental")
         taken = update_time(view, "A", 1 / n**0.5, 3)
         chosen = view.plan({"A": (FactorShape(1, selects_rows=True),)})
-        rows.append([k, rival, taken, rival / taken, chosen.trigger.ranks["C"]])
+        rows.append([k, rival, taken, rival / taken, chosen.trigger.ranks["C"], stored_megabytes(view)])
         plotted["re-evaluation"].append((k, rival))
         plotted["maintained"].append((k, taken))
     report.table(
         f"A^k, exponential model, n = {n} (Figure 6.5e)",
         "Times in ms of CPU; the rank is that of the factored change of A^k.",
-        ["k", "re-evaluation", "maintained", "speed-up", "rank"],
+        ["k", "re-evaluation", "maintained", "speed-up", "rank", "stored MB"],
         rows,
     )
     report.plot("steps", f"A^k, n = {n}", "k", "ms", plotted)
@@ -296,7 +226,9 @@ def ols(report: Report, sizes: list[int], large: list[int]) -> None:
         view = vl.maintain({"beta": (X.T @ X).inv() @ X.T @ Y}, X=X0, Y=Y0, strategy="incremental")
         taken = update_time(view, "X", 1.0, 5)
         best = np.nanmin([solve, cholesky])
-        rows.append([m, n, solve, cholesky, kept, taken, best / taken, kept / taken, view.error()])
+        memory = stored_megabytes(view), 8e-6 * (m * n + m + n)
+        ratios = best / taken, kept / taken
+        rows.append([m, n, solve, cholesky, kept, taken, *ratios, *memory, view.error()])
         if m == n:
             for label, value in zip(plotted, (solve, cholesky, kept, taken), strict=True):
                 if not math.isnan(value):
@@ -307,7 +239,10 @@ def ols(report: Report, sizes: list[int], large: list[int]) -> None:
         "'X'X kept' is the fair rival for tall X: it updates X'X and X'y by rank two and solves by Cholesky. "
         "Square X has 2 sqrt(n) added on its diagonal; replaced rows lack it, so X'X is ill-conditioned: "
         "the error stands above the default tolerance until the next probe. Times in ms of CPU.",
-        ["rows", "n", "solve", "Cholesky", "X'X kept", "maintained", "speed-up", "over X'X kept", "error"],
+        [
+            *("rows", "n", "solve", "Cholesky", "X'X kept", "maintained", "speed-up", "over X'X kept"),
+            *("stored MB", "X, Y, beta MB", "error"),
+        ],
         rows,
     )
     report.plot("ols", "least squares, one row replaced (m = n)", "n", "ms", plotted)
@@ -508,111 +443,6 @@ def true_error(view: vl.MatrixView) -> float:
     )
 
 
-def web(nodes: int, edges: int, rng: np.random.Generator) -> np.ndarray:
-    """Sites of 100 pages: four links of five stay on the site, the fifth prefers popular pages."""
-    sources = rng.integers(0, nodes, edges)
-    near = np.minimum(sources // 100 * 100 + rng.integers(0, 100, edges), nodes - 1)
-    far = (nodes * rng.random(edges) ** 3).astype(np.int64)
-    return np.column_stack([sources, np.where(rng.random(edges) < 0.8, near, far)])
-
-
-def scattered(nodes: int, edges: int, rng: np.random.Generator) -> np.ndarray:
-    """Links without locality: power iteration mixes quickly here, and a push spreads quickly."""
-    return np.column_stack([rng.integers(0, nodes, edges), (nodes * rng.random(edges) ** 3).astype(np.int64)])
-
-
-def pagerank(report: Report, nodes: int, edges: int) -> None:
-    rows = []
-    for make in (web, scattered):
-        rng = np.random.default_rng(8)
-        graph = make(nodes, edges, rng)
-        for tol in (1e-3, 1e-4):
-            rows.append([make.__name__, *one_pagerank(graph, tol, rng)])
-    report.table(
-        f"PageRank, {nodes:,} nodes, {edges:,} edges, one edge added",
-        "The rival is power iteration on a SciPy matrix: 'cold' and 'warm' (from the ranks before) stop "
-        "at the L1 error of the maintained ranks after 30 single edges, which they are told at no cost; "
-        "'sure' starts cold and stops when it can guarantee the same bound on every rank. 'web' links mostly "
-        "within sites, 'scattered' has no locality. Times in ms of CPU; push: median and maximum of 30.",
-        [
-            "graph",
-            "tol",
-            "L1 error",
-            "bound",
-            "cold",
-            "steps",
-            "warm",
-            "steps",
-            "sure",
-            "steps",
-            "push",
-            "push max",
-            "over cold",
-            "over warm",
-            "over sure",
-        ],
-        rows,
-    )
-
-
-def one_pagerank(graph: np.ndarray, tol: float, rng: np.random.Generator) -> list[Any]:
-    ranks, truth = vl.PageRank(graph, tol=tol), vl.PageRank(graph, tol=1e-9)
-    numbers = {node: i for i, node in enumerate(truth.nodes)}
-    before = ranks.vector
-    times, added = [], []
-    for _ in range(30):
-        edge = tuple(truth.nodes[int(i)] for i in rng.integers(0, len(truth.nodes), 2))
-        added.append(edge)
-        start = time.process_time()
-        ranks.add([edge])
-        times.append(1000 * (time.process_time() - start))
-    truth.add(added)
-    error = float(np.abs(ranks.vector - truth.vector).sum())
-    every = [[numbers[u], numbers[v]] for u, v in [*graph.tolist(), *added]]
-    matrix, dangling = transition_matrix(every, len(truth.nodes))
-    cold, cold_steps = power_iteration(matrix, dangling, None, truth.vector, error)
-    warm, warm_steps = power_iteration(matrix, dangling, before, truth.vector, error)
-    sure, sure_steps = guaranteed_iteration(matrix, dangling, 0.49 * tol)
-    push = float(np.median(times))
-    measured = [cold, cold_steps, warm, warm_steps, sure, sure_steps, push, max(times)]
-    return [tol, error, ranks.error_bound, *measured, cold / push, warm / push, sure / push]
-
-
-def transition_matrix(edges: list[list[int]], nodes: int) -> tuple[Any, np.ndarray]:
-    pairs = np.array(edges)
-    degrees = np.bincount(pairs[:, 0], minlength=nodes)
-    weights = 1.0 / degrees[pairs[:, 0]]
-    return scipy.sparse.csr_matrix((weights, (pairs[:, 1], pairs[:, 0])), shape=(nodes, nodes)), degrees == 0
-
-
-def power_iteration(
-    matrix: Any, dangling: np.ndarray, start: np.ndarray | None, truth: np.ndarray, error: float
-) -> tuple[float, int]:
-    n = len(truth)
-    x = np.full(n, 1.0 / n) if start is None else start.copy()
-    taken, count = 0.0, 0
-    while np.abs(x - truth).sum() > error and count < 500:
-        begin = time.process_time()
-        x = 0.85 * (matrix @ x + x[dangling].sum() / n) + 0.15 / n
-        taken += time.process_time() - begin
-        count += 1
-    return max(1000 * taken, 1e-6), count
-
-
-def guaranteed_iteration(matrix: Any, dangling: np.ndarray, limit: float) -> tuple[float, int]:
-    """Cold power iteration until its residual guarantees what ``PageRank`` guarantees for every rank."""
-    n = matrix.shape[0]
-    x = np.full(n, 1.0 / n)
-    count, start = 0, time.process_time()
-    while True:
-        lost = x[dangling].sum()
-        new = 0.85 * (matrix @ x + lost / n) + 0.15 / n
-        residual = np.abs(new - x).max() * n / (0.85 * lost + 0.15)
-        x, count = new, count + 1
-        if residual <= limit:
-            return 1000 * (time.process_time() - start), count
-
-
 def groups(report: Report, count: int) -> None:
     rng = np.random.default_rng(9)
     n, rows_each, batch = 5, 20, 10_000
@@ -642,125 +472,6 @@ def groups(report: Report, count: int) -> None:
         ["groups", "touched", "lstsq per group", "grouped kernel", "speed-up"],
         [[count, touched, alone, taken, alone / taken]],
     )
-
-
-def spark_session(tasks: int) -> Any:
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    from pyspark.sql import SparkSession
-
-    session = (
-        SparkSession.builder.master(f"local[{tasks}]")
-        .config("spark.ui.enabled", "false")
-        .config("spark.ui.showConsoleProgress", "false")
-        .config("spark.driver.memory", "2g")
-        .config("spark.python.unix.domain.socket.enabled", "true")
-        .getOrCreate()
-    )
-    session.sparkContext.setLogLevel("OFF")
-    return session
-
-
-def wall(work: Callable[[], Any]) -> float:
-    start = time.perf_counter()
-    work()
-    return time.perf_counter() - start
-
-
-def on_spark(report: Report, sizes: list[int], narrow: int) -> None:
-    session = spark_session(2)
-    rows, plotted = [], {"re-evaluation": [], "maintained": []}
-    for n in sizes:
-        A0, A = contraction(n, np.random.default_rng(n)), vl.input("A", (n, n))
-        program = {"C": vl.power(A, K)}
-        rows.append(["A^16", n, "", *one_on_spark(session, program, {"A": A0}, "exponential", 1 / n**0.5, 9)])
-        plotted["re-evaluation"].append((n, rows[-1][3]))
-        plotted["maintained"].append((n, rows[-1][4]))
-    n, p = narrow, 100
-    with tempfile.TemporaryDirectory() as folder:
-        A0 = contraction_on_disk(n, Path(folder) / "A.npy")
-        A, B, T = vl.input("A", (n, n)), vl.input("B", (n, p)), vl.input("T0", (n, p))
-        values = {"A": A0, "B": np.ones((n, p)), "T0": np.zeros((n, p))}
-        program = {"T": vl.iterate(lambda t: A @ t + B, T, K)}
-        rows.append(["T = A T + B", n, p, *one_on_spark(session, program, values, "linear", 1 / n**0.5, 3)])
-    session.stop()
-    report.table(
-        "On Spark, local[2], one row of A replaced (Figures 6.5d, 6.8, Table 6.3)",
-        f"k = {K}. Wall times in seconds. Re-evaluation is that of all views on Spark without its probe (at "
-        f"n = {ONCE_ON_SPARK:,} the first, with the start of the workers' processes); maintained is the mean "
-        "over updates, with the flushes among them, without probes. Memory is that of all blocks and of what "
-        "the driver holds.",
-        [
-            "program",
-            "n",
-            "p",
-            "re-evaluation s",
-            "maintained s",
-            "speed-up",
-            "rounds per update",
-            "flushes",
-            "stored MB",
-            "over inputs and results alone",
-            "error after",
-        ],
-        rows,
-    )
-    if len(sizes) > 1:
-        report.plot("spark", "A^16 on Spark, one row replaced", "n", "s", plotted)
-
-
-def workers(report: Report, n: int) -> None:
-    A0, A = contraction(n, np.random.default_rng(n)), vl.input("A", (n, n))
-    rows = []
-    for tasks in (1, 2):
-        session = spark_session(tasks)
-        measured = one_on_spark(session, {"C": vl.power(A, K)}, {"A": A0}, "exponential", 1 / n**0.5, 9)
-        session.stop()
-        rows.append([tasks, *measured[:5]])
-    report.table(
-        f"Workers on Spark, A^16, n = {n} (Figure 6.4)",
-        "Tasks at once on one machine, one block of every matrix each. Wall times in seconds.",
-        ["workers", "re-evaluation s", "maintained s", "speed-up", "rounds per update", "flushes"],
-        rows,
-    )
-
-
-def contraction_on_disk(n: int, path: Path) -> Any:
-    """As :func:`contraction`, made strip by strip in a file: the workers' blocks are the only other copy."""
-    rng = np.random.default_rng(n)
-    whole = np.lib.format.open_memmap(path, mode="w+", dtype=np.float64, shape=(n, n), fortran_order=True)
-    for start in range(0, n, 500):
-        strip = whole[:, start : start + 500]
-        strip[:] = 0.9 * rng.standard_normal(strip.shape[::-1]).T / np.sqrt(n)
-    return whole
-
-
-def one_on_spark(
-    session: Any, program: dict[str, Any], values: dict[str, Any], model: Any, scale: float, repeats: int
-) -> list[Any]:
-    made: list[vl.MatrixView] = []
-    taken = wall(
-        lambda: made.append(
-            vl.maintain(program, inputs=values, spark=session, model=model, strategy="incremental")
-        )
-    )
-    (view,) = made
-    if max(map(max, view.program.shapes.values())) == ONCE_ON_SPARK:  # a minute: the start is little of it
-        again = taken - wall(view.error)
-    else:
-        again = wall(view.recompute) - wall(view.error)
-    changes = row_changes(view, "A", scale, np.random.default_rng(7))
-    next(changes)  # compiles the trigger
-    before, flushes, probes = view.arrays.rounds, view.arrays.flushes, view.health.probes
-    mean = wall(lambda: [next(changes) for _ in range(repeats)]) / repeats
-    assert view.health.probes == probes, "a probe fell among the measured updates"
-    rounds, flushed = view.arrays.rounds - before, view.arrays.flushes - flushes
-    plain = sum(
-        math.prod(view.program.shapes[name]) for name in [*view.program.inputs, *view.program.outputs]
-    )
-    growth = view.program.stored_numbers() / plain
-    row = [again, mean, again / mean, rounds / repeats, flushed, stored_megabytes(view), growth, view.error()]
-    view.close()
-    return row
 
 
 def main() -> None:

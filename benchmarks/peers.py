@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import platform
 import sqlite3
 import statistics
@@ -38,6 +39,7 @@ QUERIES = {
     "vwap: nested, correlated by >": queries("finance")["vwap"].strip().rstrip(";"),
 }
 LIMIT_SECONDS = 20.0
+QUIET_LOAD = 0.7
 
 
 def systems(address: str | None) -> dict[str, Make]:
@@ -118,12 +120,15 @@ def main() -> None:
     parser.add_argument("--batches", type=int, default=30)
     options = parser.parse_args()
     rows, batches = (1_000, 5) if options.quick else (options.rows, options.batches)
+    before = os.getloadavg()[0]
     with postgres() as address:
         found = list(figures(rows, options.batch, batches, address))
     print(table(found))
     if not options.quick:
         RESULTS.mkdir(parents=True, exist_ok=True)
         machine = f"{platform.machine()}, {platform.system()}, Python {platform.python_version()}"
+        busy = before > QUIET_LOAD
+        machine += f", load {before:.1f} before the run" + (": preliminary" if busy else "")
         command = f"python benchmarks/peers.py --rows {rows} --batch {options.batch} --batches {batches}"
         document = {"date": f"{datetime.now(UTC):%Y-%m-%d}", "machine": machine, "command": command}
         (RESULTS / "figures.json").write_text(json.dumps({**document, "figures": found}, indent=1) + "\n")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import platform
@@ -12,6 +13,18 @@ from pathlib import Path
 from typing import Any
 
 from cells import DNF, Cell
+
+
+def arguments(
+    doc: str, quick: str, queries: Sequence[str], seconds: float, out: Path
+) -> argparse.ArgumentParser:
+    """The options that every suite of queries has; ``quick`` says what is less in a quick run."""
+    parser = argparse.ArgumentParser(description=doc.splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help=f"{quick}: shows that it works")
+    parser.add_argument("--seconds", type=float, default=seconds, help="CPU seconds per measurement")
+    parser.add_argument("--queries", nargs="*", default=list(queries))
+    parser.add_argument("--out", type=Path, default=out)
+    return parser
 
 
 def header() -> str:

@@ -10,7 +10,6 @@ stays the same while the stream grows. DuckDB runs the query again over the rows
 
 from __future__ import annotations
 
-import argparse
 import time
 from pathlib import Path
 
@@ -21,7 +20,7 @@ import reports
 from cells import Cell
 from rates import Run, batches_for, engine_for, question, through_triggers
 from rivals import DuckDB, Question
-from viewlet.workloads import queries, tpch
+from viewlet.workloads import tpch
 from viewlet.workloads.stream import Stream, interleave, round_robin
 
 RESULTS = Path(__file__).parent / "results" / "scale"
@@ -92,12 +91,8 @@ def write(run: Run, names: list[str], scales: list[float], folder: Path, words: 
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="two small scales: shows that it works")
+    parser = reports.arguments(__doc__, "two small scales", CHOSEN, 1.0, RESULTS)
     parser.add_argument("--scales", nargs="*", type=float, default=list(SCALES))
-    parser.add_argument("--seconds", type=float, default=1.0, help="CPU seconds per measurement")
-    parser.add_argument("--queries", nargs="*", default=list(CHOSEN), choices=list(queries("tpch")))
-    parser.add_argument("--out", type=Path, default=RESULTS)
     options = parser.parse_args()
     if options.quick:
         options.scales, options.seconds = [0.001, 0.01], 0.2

@@ -10,6 +10,7 @@ All figures, in commands of a few minutes each::
     python benchmarks/sketches.py --rows 1000000 --parts fragments aggregates memory
     python benchmarks/sketches.py --rows 1000000 --parts joins selectivity optimizations
     python benchmarks/sketches.py --scale 1 --parts tpch
+    python benchmarks/sketches.py --backends postgres --rows 10000000 --repeats 2 --parts triggers
     python benchmarks/sketches.py --backends postgres --rows 1000000 --parts mixes
     python benchmarks/sketches.py --backends postgres --rows 1000000 --parts groups joins crimes
     python benchmarks/sketches.py --backends postgres --rows 1000000 --parts optimizations fragments

@@ -36,7 +36,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
-from os import getloadavg
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -44,6 +43,7 @@ from typing import Any
 import pyarrow.parquet as pq
 
 import viewlet
+from spark_report import PARTS, plot, plot_ratios, save
 from viewlet.backends.spark import engine as spark_engine
 from viewlet.backends.spark.advice import predict
 from viewlet.backends.spark.distribute import ALL, Passes
@@ -55,7 +55,6 @@ from viewlet.workloads.stream import Batch, Stream
 
 RESULTS = Path(__file__).parent / "results" / "spark"
 QUERIES = ("q01", "q03", "q06", "q12", "q17", "q18")
-PARTS = ("again", "all", "breakeven", "scaling", "fusion")
 FEW = 20
 DDL = re.sub(
     r"CREATE TABLE (\w+)",
@@ -394,58 +393,6 @@ def with_passes(passes: Passes) -> Iterator[None]:
         yield
     finally:
         spark_engine.PASSES = before
-
-
-def save(name: str, lines: list[str], options: argparse.Namespace) -> None:
-    """Write a page, and all pages there are as one; a quick run writes nothing."""
-    if options.quick:
-        return
-    options.results.mkdir(parents=True, exist_ok=True)
-    command = f"`python benchmarks/spark.py {' '.join(sys.argv[1:])}`"
-    words = ["", f"{command}; load of the machine at the end {getloadavg()[0]:.1f}.", ""]
-    (options.results / name).write_text("\n".join([*lines, *words]), encoding="utf-8")
-    pages = [options.results / f"{part}.md" for part in PARTS]
-    whole = "\n".join(page.read_text(encoding="utf-8") for page in pages if page.exists())
-    (options.results / "README.md").write_text(whole, encoding="utf-8")
-
-
-def plot(name: str, sizes: list[int], series: dict[str, list[float]], options: argparse.Namespace) -> None:
-    """Milliseconds by rows per batch, both on logarithmic scales."""
-    with figure(name, options) as axes:
-        for label, times in series.items():
-            axes.loglog(sizes, times, marker="o", label=label)
-        axes.set_xlabel("rows per batch")
-        axes.set_ylabel("ms per batch")
-
-
-def plot_ratios(
-    name: str, names: list[str], series: dict[str, list[float]], options: argparse.Namespace
-) -> None:
-    """How many times longer re-evaluation takes, query by query; 1 is as long."""
-    with figure(name, options) as axes:
-        for i, (label, ratios) in enumerate(series.items()):
-            width = 0.8 / len(series)
-            axes.bar([at + i * width for at in range(len(names))], ratios, width, label=label, log=True)
-        axes.set_xticks(range(len(names)), names, rotation=90)
-        axes.axhline(1, color="black", linewidth=0.5)
-        axes.set_ylabel("Spark SQL again / viewlet")
-
-
-@contextmanager
-def figure(name: str, options: argparse.Namespace) -> Iterator[Any]:
-    """Axes that become a picture of the results; a quick run writes nothing."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
-    drawn, axes = plt.subplots(figsize=(6, 4))
-    yield axes
-    axes.legend()
-    drawn.tight_layout()
-    if not options.quick:
-        drawn.savefig(options.results / name, dpi=120)
-    plt.close(drawn)
 
 
 def main() -> None:

@@ -1,6 +1,6 @@
 """All 22 TPC-H queries: refreshes per second against hand-written C, DBToaster, DuckDB and PostgreSQL.
 
-    python benchmarks/tpch.py [--quick] [--scale 0.1] [--queries q01 ..] [--seconds 1]
+    python benchmarks/tpch.py [--quick] [--scale 0.1] [--queries q01 ..] [--seconds 0.6]
 
 The rows of all tables are inserted, interleaved in proportion. See ``rates.py`` for what is measured.
 SQLite is not asked: it has neither dates nor exact decimals.
@@ -8,11 +8,11 @@ SQLite is not asked: it has neither dates nor exact decimals.
 
 from __future__ import annotations
 
-import argparse
 from functools import partial
 from pathlib import Path
 
 import native
+import reports
 from cells import postgres
 from rates import Run, write
 from rivals import DuckDB, Kept, Make, PostgreSQL, Streamed
@@ -48,13 +48,9 @@ def systems(address: str | None) -> dict[str, Make]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="a small scale: shows that it works")
+    parser = reports.arguments(__doc__, "a small scale", queries("tpch"), 0.6, RESULTS)
     parser.add_argument("--scale", type=float, default=0.1, help="TPC-H scale factor of the whole stream")
     parser.add_argument("--rival-scale", type=float, default=0.01, help="and where rivals are asked")
-    parser.add_argument("--seconds", type=float, default=1.0, help="CPU seconds per measurement")
-    parser.add_argument("--queries", nargs="*", default=list(queries("tpch")))
-    parser.add_argument("--out", type=Path, default=RESULTS)
     options = parser.parse_args()
     if options.quick:
         options.scale, options.rival_scale, options.seconds = 0.01, 0.001, 0.2

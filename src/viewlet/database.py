@@ -400,6 +400,7 @@ class Database:
         commit = Commit(self._version + 1, changes, token)
         before = self._stored_bytes()
         steps = self._references.steps(changes, self.catalog)
+        self._journal.expect(commit, self.catalog)
         with self._views.maintain(steps, trigger, self._subscriptions.watched()) as effects:
             self._refuse_over_limit(before, changes)
             self._journal.commit(commit, self.catalog)

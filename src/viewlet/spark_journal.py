@@ -22,14 +22,14 @@ import json
 import tempfile
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from importlib.metadata import version as installed_version
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from viewlet.errors import StorageError
-from viewlet.storage.container import Container, Entry, Head, Part, link
+from viewlet.storage.chain import Entry, Head, Part, link
+from viewlet.storage.container import Container
 from viewlet.storage.journal import Durable
 from viewlet.storage.lockfile import LockFile
 from viewlet.storage.recover import Recovery
@@ -141,6 +141,8 @@ class FolderContainer(Container):
     A checkpoint is written while commits go on: head and tokens change under a lock.
     """
 
+    compresses = True
+
     def __init__(self, folder: Folder, dialect: str) -> None:
         self.path = Path(folder.uri)
         self._folder = folder
@@ -178,16 +180,22 @@ class FolderContainer(Container):
                 self._tokens[entry.token] = entry.version
             yield entry
 
-    def append(self, kind: str, version: int, token: str | None, body: bytes) -> None:
-        """Write one step to the end of the log."""
+    def append(
+        self, kind: str, version: int, token: str | None, body: bytes, digest: bytes | None = None
+    ) -> None:
+        """Write one step to the end of the log; it has a digest of its own."""
         sequence = self.head.sequence + 1
-        digest = link(self.head.digest, sequence, version, kind, token, body).hex()
-        header = {"sequence": sequence, "version": version, "kind": kind, "token": token, "digest": digest}
+        linked = link(self.head.digest, sequence, version, kind, token, body).hex()
+        header = {"sequence": sequence, "version": version, "kind": kind, "token": token, "digest": linked}
         self._folder.write(f"log-{sequence:012}", json.dumps(header).encode() + b"\n" + body)
         with self._changing:
-            self.head = replace(self.head, sequence=sequence, version=version, digest=digest)
+            self.head = replace(self.head, sequence=sequence, version=version, digest=linked)
             if token is not None:
                 self._tokens[token] = version
+
+    def mark(self) -> Head:
+        """The head now; every step has a file of its own anyway."""
+        return self.head
 
     def entries(self) -> Iterator[Entry]:
         """The steps after the checkpoint, in order; they were checked when the folder was opened."""
@@ -214,11 +222,6 @@ class FolderContainer(Container):
         header = {"kind": part.kind, "name": part.name, "bytes": len(part.body), "digest": digest}
         self._writing.file.write(json.dumps(header).encode() + b"\n" + part.body)
         return digest
-
-    @contextmanager
-    def writing_much(self) -> Iterator[None]:
-        """Files of a folder are written apart from the log: there is nothing to prepare."""
-        yield
 
     def adopt(self, generation: int, parts_digest: str, start: Head) -> None:
         """From now on open from this checkpoint, which was taken when ``start`` was the head."""

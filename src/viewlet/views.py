@@ -15,10 +15,6 @@ from functools import partial
 from pathlib import Path
 from typing import TypeAlias, get_args
 
-import numpy as np
-import pyarrow as pa
-from numpy.typing import NDArray
-
 from viewlet.backends import Backend, ChecksRows, engine_for, obstacles
 from viewlet.backends.base import (
     ArrowChanges,
@@ -29,24 +25,22 @@ from viewlet.backends.base import (
     MapStats,
     ProgramEngine,
     Strategy,
-    opposite,
 )
 from viewlet.backends.native.engine import NativeEngine
 from viewlet.backends.native.image import Frozen
-from viewlet.changes import rows_of
-from viewlet.core.types import Column, Schema
+from viewlet.core.types import Schema
 from viewlet.errors import CompileError
 from viewlet.kept import Image
 from viewlet.plan.evaluate import evaluate_query
 from viewlet.plan.nodes import Query
 from viewlet.plan.scope import tables_of
+from viewlet.refresh import Effect, Run, as_changes, changes_of, engines_of
 from viewlet.sql.catalog import Catalog, TableKind
 from viewlet.sql.parse import CreateView, Refresh
 from viewlet.storage.checkpoint import FrozenView, ViewState
 from viewlet.storage.streams import frozen_state_of, labels_of, load_state, state_of
 from viewlet.triggers.program import Program
 from viewlet.triggers.work import Ordered
-from viewlet.values import arrow_schema
 
 STRATEGIES: tuple[Strategy, ...] = get_args(Strategy)
 
@@ -54,12 +48,6 @@ EngineFactory: TypeAlias = Callable[[Strategy], Engine]
 
 Contents: TypeAlias = Mapping[str, Image]
 """The present rows of tables by name."""
-
-Effect: TypeAlias = "Bag | ArrowChanges"
-"""What changes in a view: each row once, with its weight."""
-
-MANY = 5_000
-"""Where more keys of a view are touched, its changes come as Arrow."""
 
 VIEWS_PER_ENGINE = 32
 FEW_ROWS = 100
@@ -225,7 +213,7 @@ class Views(Mapping[str, MaintainedView]):
         holding = [
             v for v in self._views.values() if any(catalog[t].kind is TableKind.STREAM for t in v.reads)
         ]
-        native = [engine for engine in _engines(holding) if isinstance(engine, NativeEngine)]
+        native = [engine for engine in engines_of(holding) if isinstance(engine, NativeEngine)]
         frozen = Frozen(native, folder)
         try:
             states = {view.name: frozen_state_of(view.engine, view.name, frozen) for view in holding}
@@ -272,7 +260,7 @@ class Views(Mapping[str, MaintainedView]):
         shown = view.engine.output_arrow(name) if isinstance(view.engine, NativeEngine) else None
         if shown is None:
             return None
-        return _as_changes(*shown, columns)
+        return as_changes(*shown, columns)
 
     def explain(self, name: str) -> str:
         """How a view is kept fresh."""
@@ -311,14 +299,14 @@ class Views(Mapping[str, MaintainedView]):
 
         All or nothing: if the body of the ``with`` raises, the engines are led back too.
         """
-        run = _Run(self, trigger, {table for table, part in steps if part}, watched)
+        run = Run(self, trigger, {table for table, part in steps if part}, watched)
         began = time.perf_counter()
         try:
             for table, part in steps:
                 run.propagate(table, part)
             for view in run.affected:
                 if self.readers(view.name):
-                    run.propagate(view.name, _changes(run.effect(view.name)))
+                    run.propagate(view.name, changes_of(run.effect(view.name)))
             run.check()
             effects = {view.name: run.effect(view.name) for view in run.affected if view.name in watched}
             self.seconds += time.perf_counter() - began
@@ -327,85 +315,6 @@ class Views(Mapping[str, MaintainedView]):
             run.undo()
             raise
         run.settle()
-
-
-class _Run:
-    """One batch on its way through the engines."""
-
-    def __init__(
-        self,
-        views: Views,
-        trigger: Granularity,
-        changed: Collection[str],
-        watched: frozenset[str],
-    ) -> None:
-        self._views, self._trigger = views, trigger
-        self.affected = views.affected(changed)
-        followed = [v for v in self.affected if v.name in watched or views.readers(v.name)]
-        self._telling = _telling(followed)
-        told = {name for names in self._telling.values() for name in names}
-        compared = [v for v in followed if v.name not in told]
-        self._before = {v.name: views.output(v.name) if v.shown is None else v.shown for v in compared}
-        self._after: dict[str, Bag] = {}
-        self._told: dict[str, Effect] = {}
-        self._done: list[tuple[Engine, str, Sequence[Change]]] = []
-        native = (engine for engine in _engines(self.affected) if isinstance(engine, NativeEngine))
-        self._restoring = [engine for engine in native if engine.begin()]
-        for engine, names in self._telling.items():
-            engine.follow(names)
-
-    def effect(self, view: str) -> Effect:
-        """What the batch changes in a view that is followed; asked when all that it reads has changed.
-
-        The engine tells, if it can; else all rows before are compared with all rows now.
-        """
-        engine = self._views[view].engine
-        if isinstance(engine, NativeEngine) and view in self._telling.get(engine, ()):
-            if view not in self._told:
-                self._told[view] = _told(engine, self._views[view])
-            return self._told[view]
-        if view not in self._after:
-            self._after[view] = self._views.output(view)
-        before, after = self._before[view], self._after[view]
-        changed = {row for row, _ in before.items() ^ after.items()}
-        return {row: after.get(row, 0) - before.get(row, 0) for row in changed}
-
-    def settle(self) -> None:
-        """The batch is committed: count the refreshes, and remember rows that are followed."""
-        self._stop_following()
-        for engine in self._restoring:
-            engine.end()
-        for view in self.affected:
-            view.refreshes += 1
-            view.shown = self._after.get(view.name)
-
-    def propagate(self, name: str, changes: Sequence[Change]) -> None:
-        """Give the changes of one table or view to every engine with a view that reads it."""
-        if not changes:
-            return
-        for engine in _engines(self._views.reading(name)):
-            engine.apply(name, changes, self._trigger, frozenset())
-            self._done.append((engine, name, changes))
-
-    def check(self) -> None:
-        """Refuse a batch after which a row could not be read: also where nobody looks yet."""
-        for engine in _engines(self.affected):
-            if isinstance(engine, ChecksRows):
-                engine.check([view.name for view in self.affected if view.engine is engine])
-
-    def undo(self) -> None:
-        """Lead the engines back, the last step first."""
-        self._stop_following()
-        for native in self._restoring:
-            native.restore()
-            native.end()
-        for engine, name, changes in reversed(self._done):
-            if engine not in self._restoring:
-                engine.apply(name, opposite(changes), "batch", frozenset())
-
-    def _stop_following(self) -> None:
-        for engine in self._telling:
-            engine.follow(())
 
 
 def _fed(contents: Contents, catalog: Catalog) -> list[str]:
@@ -419,39 +328,6 @@ def _fed(contents: Contents, catalog: Catalog) -> list[str]:
         if (contents[table].arrived or follows) and catalog[table].kind in FED:
             fed.append(table)
     return fed
-
-
-def _telling(views: Iterable[MaintainedView]) -> dict[NativeEngine, list[str]]:
-    """The views of which their engines can tell what changes, by engine."""
-    found: dict[NativeEngine, list[str]] = {}
-    for view in views:
-        if isinstance(view.engine, NativeEngine) and view.engine.tells(view.name):
-            found.setdefault(view.engine, []).append(view.name)
-    return found
-
-
-def _engines(views: Iterable[MaintainedView]) -> list[Engine]:
-    """The engines of some views, each once."""
-    return list({id(view.engine): view.engine for view in views}.values())
-
-
-def _told(engine: NativeEngine, view: MaintainedView) -> Effect:
-    """What an engine says has changed in a view."""
-    if engine.touched(view.name) <= MANY:
-        return engine.changes(view.name)
-    columns = tuple(Column(name, var.type, var.nullable) for name, var in view.query.columns)
-    return _as_changes(*engine.changes_arrow(view.name), columns).net()
-
-
-def _as_changes(arrays: list[pa.Array], weights: NDArray[np.int64], columns: Schema) -> ArrowChanges:
-    schema = arrow_schema(columns)
-    typed = [array.cast(field.type) for array, field in zip(arrays, schema, strict=True)]
-    return ArrowChanges(pa.RecordBatch.from_arrays(typed, schema=schema), weights, partial(rows_of, columns))
-
-
-def _changes(effect: Effect) -> Sequence[Change]:
-    """A view's own change as changes of a table."""
-    return effect if isinstance(effect, ArrowChanges) else list(map(Change, effect.keys(), effect.values()))
 
 
 def _require_readable(

@@ -151,7 +151,7 @@ def test_a_burst_is_told_as_columns_and_reads_the_same(
     signs = [draw.choice([1, 2]) for _ in rows]
     heard: list[list[dict[str, Any]]] = []
     for many in (0, 10**6):
-        monkeypatch.setattr("viewlet.views.MANY", many)
+        monkeypatch.setattr("viewlet.refresh.MANY", many)
         db = viewlet.connect(backend="native")
         db.execute("CREATE STREAM s (a BIGINT, n VARCHAR, c DOUBLE)")
         db.execute("CREATE MATERIALIZED VIEW v AS SELECT a, n, c, COUNT(*) AS k FROM s GROUP BY a, n, c")

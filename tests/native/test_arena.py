@@ -103,6 +103,16 @@ def test_reserve_says_no_before_anything_changes(build_driver):
     assert build_driver("arena")([4 * MIB, 0, 4, 2 * MIB, 4, 8 * MIB, 4, -1, 4, MIB])[:4] == [1, 0, 0, 1]
 
 
+@pytest.mark.parametrize("file_backed", [0, 1])
+def test_memory_that_is_present_changes_nothing(build_driver, file_backed):
+    """Blocks keep what they hold and lie where they would; too much is refused."""
+    blocks = [w for slot in range(64) for w in (0, slot, 5000 * (slot + 1))] + [1, 3, 1, 40, 2]
+    limit = 64 * MIB
+    plain = build_driver("arena")([limit, file_backed, *blocks])
+    present = build_driver("arena")([limit, file_backed, 7, 32 * MIB, *blocks, 7, MIB, 7, limit])
+    assert present == [1, *plain, 1, 0]
+
+
 def test_another_mapping_of_the_file_may_grow_it(build_driver):
     """What a Spark worker does when the previous batch ran in another process."""
     operations = [(6 if slot % 2 else 0, slot, 300_000 + slot) for slot in range(40)]

@@ -45,3 +45,42 @@ def test_a_batch_of_few_among_many_groups():
     out = session.push({"k": [49_999, 7, 49_999, 7], "t": [1, 1, 2, 2], "v": [4.0, 2.0, 0.0, 0.0]})
     rows = sorted(zip(*(out[name].to_pylist() for name in "ktv"), strict=True))
     assert rows == [(7, 1, 2.5), (7, 2, 1.0), (49_999, 1, 4.5), (49_999, 2, 2.0)]
+
+
+@pytest.mark.parametrize("kind", [pa.int64(), pa.int32()])
+def test_null_is_a_key_among_integers(kind):
+    keys = [3, None, 3, None, None, 7]
+    table = pa.table(
+        {"k": pa.array(keys, kind), "t": [0, 0, 1, 1, 2, 2], "v": [1.0, 2.0, 4.0, 8.0, 16.0, 32.0]}
+    )
+    got = pushed(QUERY, table, [1, 3, 4], restore_at=1)
+    assert got.schema.field("k").type == kind
+    rows = {(row["k"], row["t"]): row["v"] for row in got.to_pylist()}
+    assert rows == {(3, 0): 1, (3, 1): 4.5, (None, 0): 2, (None, 1): 9, (None, 2): 20, (7, 2): 32}
+    with pytest.raises(vs.OrderError, match="key NULL"):
+        QUERY.run({"k": pa.array([None, None], kind), "t": [5, 4], "v": [0.0, 0.0]})
+
+
+def test_the_least_integer_is_a_key_unless_null_is():
+    least = np.iinfo(np.int64).min
+    table = pa.table({"k": [least, 1], "t": [0, 0], "v": [1.0, 2.0]})
+    assert sorted(QUERY.run(table)["k"].to_pylist()) == [least, 1]
+    session = QUERY.start()
+    session.push(table)
+    with pytest.raises(vs.SignalTypeError, match="stands for"):
+        session.push({"k": pa.array([None], pa.int64()), "t": [1], "v": [1.0]})
+
+
+@pytest.mark.parametrize("names", [[5, 9], [0, 1 << 20], [-4, 1 << 40], list(range(30))])
+def test_keys_in_turns_equal_keys_out_of_turn(names):
+    """Rounds of all keys, cut anywhere, and the same rows with one key missing in one round."""
+    rounds = 20
+    keys, times = np.tile(names, rounds), np.repeat(np.arange(rounds), len(names))
+    values = np.random.default_rng(1).normal(size=len(keys))
+    for kept in (np.arange(len(keys)), np.delete(np.arange(len(keys)), len(keys) // 2)):
+        table = pa.table({"k": keys[kept], "t": times[kept], "v": values[kept]})
+        got = pushed(QUERY, table, cuts_of(len(kept), 7, 3), restore_at=2)
+        columns = [got[name].to_numpy() for name in ("k", "t", "v")]
+        order = np.lexsort((columns[1], columns[0]))
+        for column, want in zip(columns, expected(keys[kept], times[kept], values[kept]), strict=True):
+            np.testing.assert_allclose(column[order], want, atol=1e-12)

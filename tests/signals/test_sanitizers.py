@@ -14,7 +14,7 @@ import numpy as np, pyarrow as pa
 from viewlet.signals.native import binding, build
 flags = ("-O1", "-g", "-std=gnu11", "-fPIC", "-shared", "-Wall", "-Wextra", "-Werror",
          "-fsanitize=address,undefined", "-fno-sanitize-recover=undefined")
-binding.build = lambda sources: build.build(sources, flags)
+binding.build = lambda sources, headers: build.build(sources, headers, flags)
 from signals.laws import cuts_of, pushed
 from signals.queries import IRREGULAR, UNIFORM
 

@@ -39,6 +39,27 @@ def test_batch(spark, table, name):
     assert_same(pa.Table.from_pandas(QUERIES[name].spark(frame).toPandas()), QUERIES[name].run(table))
 
 
+def test_batch_of_several_sources(spark, table):
+    """Signals of different rates meet in the partition of their key; one key has only the slow signal."""
+    slow = vs.source(key="k", time="t", value="v", name="slow").sample(20, interpolate="linear")
+    fast = vs.source(key="sensor", time="at", value="x", name="fast").sample(
+        5, interpolate="last", max_gap=40
+    )
+    query = slow.resample(5) * fast
+    rng = np.random.default_rng(8)
+    other = pa.table({"sensor": rng.integers(1, 7, 400), "at": np.arange(400) * 5, "x": rng.normal(size=400)})
+    frames = {name: spark.createDataFrame(t.to_pandas()) for name, t in (("slow", table), ("fast", other))}
+    expected = query.run({"slow": table, "fast": other})
+    assert expected.num_rows > 300
+    assert_same(pa.Table.from_pandas(query.spark(frames).toPandas()), expected)
+
+
+def test_batch_without_a_key(spark, table):
+    query = vs.source(time="t", value="v").sample(10, interpolate="linear").fir([0.5, 0.5])
+    frame = spark.createDataFrame(table.to_pandas())
+    assert_same(pa.Table.from_pandas(query.spark(frame).toPandas()), query.run(table), key=None)
+
+
 def test_stream(spark, table, tmp_path):
     """Files arrive one by one, rows up to 70 late, also across files; states live in the stream."""
     query = QUERIES["linear"]
@@ -76,7 +97,7 @@ def test_stream(spark, table, tmp_path):
 def test_what_spark_cannot_do_is_refused(spark, table):
     frame = spark.createDataFrame(table.to_pandas())
     other = vs.source(key="k", time="t", value="v", name="other").sample(10)
-    with pytest.raises(vs.SignalTypeError, match="one DataFrame"):
+    with pytest.raises(vs.SignalTypeError, match="no DataFrame for source 'other'"):
         (SOURCE.sample(10) + other).spark(frame)
     with pytest.raises(vs.SignalTypeError, match="lateness is for streams"):
         SOURCE.sample(10).spark(frame, lateness=5)

@@ -17,6 +17,7 @@ from sketches.model import COLUMNS, Data, fragments
 from sketches.test_maintenance import BOUNDS, CASES
 from viewlet import sketches
 from viewlet.errors import DataError
+from viewlet.sketches.state import Keep
 
 TYPES = {"a": pa.int32(), "b": pa.int32(), "c": pa.int32(), "d": pa.int64(), "x": pa.int32(), "y": pa.int32()}
 ON_SPARK = ["join and groups", pytest.param("top of groups", marks=pytest.mark.slow)]
@@ -94,7 +95,7 @@ def folders(folder: Path, rows: list[tuple[int | None, int, int]]) -> dict[str, 
     return {"r": folder / "r"}
 
 
-def follow_folders(engine: Any, folder: Path, batches: int) -> None:
+def follow_folders(engine: Any, folder: Path, batches: int, keep: Keep) -> None:
     """Folders name a column; a sketch on it reads only the folders that it needs, while rows come and go."""
     random = Random(5)
 
@@ -106,7 +107,7 @@ def follow_folders(engine: Any, folder: Path, batches: int) -> None:
     rows = some(20)
     store = sketches.open(engine, folders(folder, rows))
     text = "SELECT b, sum(d) AS s FROM r GROUP BY b HAVING sum(d) > 12"
-    sketch = store.capture(text, on="r.b", ranges=[1, 2, 3], maintain="incremental")
+    sketch = store.capture(text, on="r.b", ranges=[1, 2, 3], maintain="incremental", keep=keep)
     for _ in range(batches):
         totals: Counter[Any] = Counter()
         for b, _, d in rows:
@@ -125,16 +126,17 @@ def follow_folders(engine: Any, folder: Path, batches: int) -> None:
         store.apply({"r": [{"a": a, "d": d, "b": b, "_weight": weight} for (b, a, d), weight in batch]})
 
 
-def test_folders(tmp_path: Path) -> None:
+@pytest.mark.parametrize("keep", ["operators", "reference"])
+def test_folders(tmp_path: Path, keep: Keep) -> None:
     with duckdb.connect() as connection:
-        follow_folders(connection, tmp_path, 5)
+        follow_folders(connection, tmp_path, 5, keep)
 
 
 @pytest.mark.spark
 @pytest.mark.slow
 @pytest.mark.xdist_group("spark")
 def test_folders_on_spark(tmp_path: Path, spark: Any) -> None:
-    follow_folders(spark, tmp_path, 3)
+    follow_folders(spark, tmp_path, 3, "reference")
 
 
 def test_folders_of_unclear_type_are_refused(tmp_path: Path) -> None:

@@ -151,6 +151,8 @@ def test_parquet(tmp_path: Path) -> None:
 
     outcomes = Counter(follow(seed, in_files, 10, 3) for seed in range(8000, 8020))
     assert outcomes["followed"] > 4, outcomes
+    outcomes = Counter(follow(seed, in_files, 6, 3, "reference") for seed in range(8100, 8110))
+    assert outcomes["followed"] >= 2, outcomes
 
 
 @pytest.mark.xdist_group("postgres")

@@ -13,7 +13,7 @@ import pytest
 from sketches.databases import arrow_result, load, random_changes, random_data, result
 from viewlet import sketches
 from viewlet.errors import DataError
-from viewlet.sketches import sketch as sketch_module
+from viewlet.sketches.backends.duckdb import DuckDB
 
 HAVING = "SELECT a FROM r GROUP BY a HAVING sum(d) > 20"
 
@@ -30,7 +30,7 @@ def test_advice() -> None:
 def test_several_attributes() -> None:
     """The restrictions of all attributes hold at once."""
     random = Random(3)
-    for _ in range(6):
+    for _ in range(3):
         data = random_data(random, 30)
         connection = load(data)
         store = sketches.open(connection)
@@ -252,7 +252,7 @@ def test_selection_is_pushed_into_the_fetch(keep: Any, monkeypatch: pytest.Monke
 
 @pytest.mark.native
 def test_large_tables_are_kept_by_triggers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sketch_module, "LARGE", 2)
+    monkeypatch.setattr(DuckDB, "large", 2)
     store = sketches.open(load({"r": [(1, 1, 1, 9), (2, 1, 2, 9)], "s": [(1, 1)]}))
     alone = store.capture(HAVING, on="r.a", ranges=[2])
     assert "triggers" in alone.explain()

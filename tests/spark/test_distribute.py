@@ -195,6 +195,7 @@ def test_advice_prefers_one_process_and_counts_rounds() -> None:
     _, distributed = tpch("q03")
     text = "\n".join(advice(distributed))
     assert f"in {max(t.stages for t in distributed.batch.values())} rounds" in text
+    assert "Spark SQL again over 1,000,000 rows" in text
     for rows in (1, 100, 10_000, 1_000_000):
         assert predict(rows, 0).here <= predict(rows, 1).spread < predict(rows, 2).spread
 

@@ -27,7 +27,7 @@ Verdict: TypeAlias = Literal["refused", "harmless", "LOST", "WRONG"]
 
 
 def make(path: Path, durability: str = "full", *, crashed: bool) -> None:
-    """A file with a checkpoint and a log behind it: closed, or with all of its log in the write-ahead log."""
+    """A file with a checkpoint and a log behind it: closed, or with its log still in the file beside it."""
     command = [sys.executable, __file__, str(path), durability, "crashed" if crashed else "closed"]
     done = subprocess.run(command, check=False, timeout=120)
     assert done.returncode == (-signal.SIGKILL if crashed else 0)
@@ -67,13 +67,19 @@ def verdict(path: Path) -> Verdict:
         return "refused"
 
 
+def log_of(path: Path) -> Path:
+    """The log beside a file whose writer was killed."""
+    (found,) = path.parent.glob(path.name + "-log*")
+    return found
+
+
 def cut_as_if_power_failed(path: Path, durability: str, keep: float) -> None:
-    """End the write-ahead log early, as if the rest had not reached the disk when the machine went down."""
-    lock, wal = path.with_name(path.name + "-lock"), path.with_name(path.name + "-wal")
+    """End the log early, as if the rest had not reached the disk when the machine went down."""
+    lock, log = path.with_name(path.name + "-lock"), log_of(path)
     mark = read_mark(lock.read_bytes(), lock)
     assert mark is not None
     lock.write_bytes(Mark(mark.pid, "an-earlier-boot", durability, mark.acknowledged).line())
-    os.truncate(wal, int(wal.stat().st_size * keep))
+    os.truncate(log, int(log.stat().st_size * keep))
 
 
 def prefix_verdict(path: Path, durability: str) -> str:

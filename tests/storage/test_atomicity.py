@@ -197,6 +197,8 @@ def test_an_interruption_inside_the_log_is_noticed(
             db.insert("r", [(4, "logged")])
     with pytest.raises(StorageError, match=r"close it and open it again|UNIQUE"):
         db.insert("r", [(5, "refused")])
+    with pytest.raises(StorageError, match="close it and open it again"):
+        db.checkpoint()
     db.close()
     with viewlet.connect(path, backend="reference") as again:
         assert [row for row in again.table("r").rows() if row[0] > 2] == [(4, "logged")]

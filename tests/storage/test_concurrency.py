@@ -166,7 +166,7 @@ if child == 0:
     del db
     sys.exit(0)  # an orderly end, with everything that is collected then
 assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-assert os.path.getsize(path + "-wal") > 0, "the child folded the log into the file"
+assert os.path.getsize(path + "-log0") > 0, "the child moved the log into the file"
 db.insert("r", [(3,)])
 assert db.view("n").value == 2
 sys.stdout.flush()

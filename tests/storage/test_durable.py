@@ -9,6 +9,7 @@ import stat
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from decimal import Decimal
 from pathlib import Path
@@ -231,6 +232,32 @@ def test_commits_go_on_while_a_checkpoint_is_written(path: Path, monkeypatch: py
     assert reopened(path)[1] == {"r": [(n,) for n in range(6)]}
 
 
+def test_commits_do_not_wait_for_the_file(path: Path) -> None:
+    """Who writes a checkpoint holds the file; new steps go to the log beside it."""
+    with viewlet.connect(path) as db:
+        db.execute("CREATE TABLE r (a BIGINT)")
+        with db._journal._container._mutex, ThreadPoolExecutor(1) as other:  # type: ignore[attr-defined]
+            assert other.submit(db.insert, "r", [(1,)]).result(timeout=60) == 1
+    assert reopened(path)[1] == {"r": [(1,)]}
+
+
+def test_the_log_behind_a_checkpoint_goes(path: Path) -> None:
+    def logs() -> list[str]:
+        return [file.name.partition("-log")[2] for file in path.parent.glob("*-log*")]
+
+    with viewlet.connect(path) as db:
+        db.execute("CREATE TABLE r (a BIGINT)")
+        for number in range(3):
+            db.insert("r", [(number,)])
+            assert logs() == [["0"], ["2"], ["3"]][number]
+            db.checkpoint()
+            assert logs() == []
+        db.insert("r", [(3,)])
+        assert logs() == ["4"]
+    assert logs() == []
+    assert reopened(path)[1] == {"r": [(n,) for n in range(4)]}
+
+
 def test_bodies_over_the_limit_are_split(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("viewlet.storage.container.BODY_LIMIT", 1000)
     assert BODY_LIMIT > 1000
@@ -277,7 +304,7 @@ def test_only_the_owner_may_read(path: Path) -> None:
         with viewlet.connect(path) as db:
             db.execute("CREATE TABLE r (a BIGINT)")
             found = sorted(path.parent.iterdir())
-            assert [p.name.removeprefix("market.viewlet") for p in found] == ["", "-lock", "-wal"]
+            assert [p.name.removeprefix("market.viewlet") for p in found] == ["", "-lock", "-log0", "-wal"]
             assert {stat.S_IMODE(p.stat().st_mode) for p in found} == {0o600}
     finally:
         os.umask(mask)
@@ -316,6 +343,17 @@ def test_newer_formats_are_refused(path: Path) -> None:
     ):
         viewlet.connect(path)
     assert path.read_bytes() == before
+
+
+def test_files_of_the_format_before_are_read(path: Path) -> None:
+    with viewlet.connect(path) as db:
+        db.execute("CREATE TABLE r (a BIGINT)")
+        db.insert("r", [(1,)])
+    with closing(sqlite3.connect(path)) as file:
+        file.execute(f"PRAGMA user_version = {FORMAT - 1}")
+    assert reopened(path)[1] == {"r": [(1,)]}
+    with closing(sqlite3.connect(path)) as file:
+        assert file.execute("PRAGMA user_version").fetchone() == (FORMAT,)
 
 
 def test_files_of_others_are_refused_and_left_alone(path: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from viewlet.spark_journal import FolderContainer
-from viewlet.storage.container import Head, Part
+from viewlet.storage.chain import Head, Part
 
 
 class Files:

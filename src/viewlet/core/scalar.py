@@ -104,17 +104,15 @@ def call(op: str, *args: Scalar, type: Type | None = None) -> Scalar:
 def _connective(op: str, args: tuple[Scalar, ...]) -> Scalar:
     """``a AND TRUE -> a``; ``a AND FALSE -> FALSE``; ``(a AND b) AND c -> a AND b AND c``; dually for OR."""
     unit, zero = (TRUE, FALSE) if op == "and" else (FALSE, TRUE)
-    flat: list[Scalar] = []
+    flat: dict[Scalar, None] = {}  # each once, in order; a condition may have thousands
     for arg in args:
-        parts = arg.args if isinstance(arg, Call) and arg.op == op else (arg,)
-        for part in parts:
-            if part == zero:
-                return zero
-            if part != unit and part not in flat:
-                flat.append(part)
+        flat.update(dict.fromkeys(arg.args if isinstance(arg, Call) and arg.op == op else (arg,)))
+    if zero in flat:
+        return zero
+    flat.pop(unit, None)
     if not flat:
         return unit
-    return flat[0] if len(flat) == 1 else Call(op, tuple(flat), BOOLEAN)
+    return next(iter(flat)) if len(flat) == 1 else Call(op, tuple(flat), BOOLEAN)
 
 
 def conjunction(*conditions: Scalar) -> Scalar:

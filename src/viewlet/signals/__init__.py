@@ -20,18 +20,13 @@ from viewlet.signals.errors import (
     UnitError,
 )
 from viewlet.signals.functions import Function, WindowOperation, window_op
+from viewlet.signals.joins import join
 from viewlet.signals.nodes import Payload
-from viewlet.signals.query import (
-    Signal,
-    Stream,
-    Uniform,
-    Windows,
-    events,
-    join,
-    source,
-)
+from viewlet.signals.query import Signal, Stream, Uniform
 from viewlet.signals.session import Session
+from viewlet.signals.sources import events, source
 from viewlet.signals.values import from_values, to_values
+from viewlet.signals.windows import Windows
 
 __all__ = [
     "Function",

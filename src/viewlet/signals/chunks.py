@@ -14,6 +14,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from viewlet.signals.memory import joined
+
 Ints: TypeAlias = npt.NDArray[np.int64]
 Values: TypeAlias = npt.NDArray[Any]  # float64, complex128 or object; a second axis holds channels
 Column: TypeAlias = "pa.Array | Values"
@@ -163,14 +165,14 @@ def concat_runs(parts: list[Runs]) -> Runs:
         np.concatenate([part.keys for part in parts]),
         np.concatenate([part.first for part in parts]),
         np.append(np.concatenate(ptr), shifts[-1]),
-        np.concatenate([part.values for part in parts]),
+        joined([part.values for part in parts]),
     )
 
 
 def concat_frames(parts: list[Frames]) -> Frames:
     """The windows of several chunks, in the order given, without their old deltas."""
     names = ("keys", "first", "lo", "hi", "fresh", "values")
-    return Frames(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
+    return Frames(*(joined([getattr(part, name) for part in parts]) for name in names))
 
 
 def _group_boundaries(keys: Ints) -> tuple[Ints, Ints]:

@@ -63,6 +63,14 @@ class Executor:
                 self._propagate(number, chunk, out)
         return self._tables(out)
 
+    def schemas(self) -> dict[str, pa.Table]:
+        """What ``bind`` learns from, of the sources that have seen a batch."""
+        kinds = {s.node.name: [*s.key_types, s.time_type] for s in self.sources if s.index is not None}
+        return {
+            name: pa.schema([pa.field(str(i), kind) for i, kind in enumerate(types)]).empty_table()
+            for name, types in kinds.items()
+        }
+
     def bind(self, schemas: dict[str, pa.Table]) -> None:
         """Learn the column types of sources from a checkpoint: keys, then time, as empty tables."""
         for source in self.sources:
@@ -133,7 +141,7 @@ class Executor:
     def _whole_keys(self, chunk: Runs, columns: dict[str, Any]) -> pa.Table | None:
         """The common case in one pass: one 64-bit integer key column."""
         query, owner = self.query, self.program.keyed_by[-1]
-        if not query.key or owner.index is None or owner.key_types != [pa.int64()]:
+        if not query.key or owner.index is None or owner.index.nulls or owner.key_types != [pa.int64()]:
             return None
         labels = owner.index.integer_labels()
         keys, times = kernels().expand(chunk, labels, query.period, query.offset)
@@ -184,7 +192,8 @@ def require_bound(source: Ingress, table: pa.Table) -> None:
     """Bind a source to the first schema it sees, and refuse another one."""
     if source.index is None:
         source.bind(table.schema)
-    elif table.schema.field(source.node.time).type != source.time_type:
+    source.require_columns(table.schema)
+    if table.schema.field(source.node.time).type != source.time_type:
         raise SignalTypeError(
             f"source {source.node.name!r}: time column changed from {source.time_type} to "
             f"{table.schema.field(source.node.time).type}"

@@ -12,8 +12,7 @@ import threading
 from typing import Any
 
 import numpy as np
-
-from viewlet.signals.chunks import Values
+import numpy.typing as npt
 
 LARGE = 1 << 20  # bytes; smaller arrays the allocator keeps at hand by itself
 PAGE = 1 << 21  # large arrays begin where a huge page does
@@ -22,7 +21,7 @@ LIMIT = 1 << 28  # bytes kept for later, per thread; batches of ordinary size ne
 _kept = threading.local()
 
 
-def empty(shape: int | tuple[int, ...], dtype: Any = np.int64) -> Values:
+def empty(shape: int | tuple[int, ...], dtype: Any = np.int64) -> npt.NDArray[Any]:
     """An array of arbitrary content, like ``numpy.empty``.
 
     >>> addresses = []
@@ -40,13 +39,25 @@ def empty(shape: int | tuple[int, ...], dtype: Any = np.int64) -> Values:
         return np.empty(shape, dtype)
     raw = _unused(size)
     begin = -raw.__array_interface__["data"][0] % PAGE
-    array: Values = raw[begin : begin + size].view(dtype).reshape(shape)
+    array: npt.NDArray[Any] = raw[begin : begin + size].view(dtype).reshape(shape)
     return array
 
 
-def _unused(size: int) -> Values:
+def joined(arrays: list[npt.NDArray[Any]]) -> npt.NDArray[Any]:
+    """Arrays one after the other, like ``numpy.concatenate``.
+
+    >>> joined([np.array([1, 2]), np.array([3])])
+    array([1, 2, 3])
+    """
+    shape = (sum(map(len, arrays)), *arrays[0].shape[1:])
+    return np.concatenate(arrays, out=empty(shape, np.result_type(*arrays)))
+
+
+def _unused(size: int) -> npt.NDArray[Any]:
     """Memory that no array refers to any more: a view counts as a reference to what it shows."""
-    buffers: list[Values] = _kept.__dict__.setdefault("buffers", [])  # those asked for last at the end
+    buffers: list[npt.NDArray[Any]] = _kept.__dict__.setdefault(
+        "buffers", []
+    )  # those asked for last at the end
     for i in range(len(buffers)):
         fits = size + PAGE <= len(buffers[i]) <= 2 * size + PAGE
         if fits and sys.getrefcount(buffers[i]) == 2:  # the list, and the argument

@@ -1,4 +1,4 @@
-"""Queries as the user writes them: Stream, Signal, Uniform, Windows.
+"""Queries as the user writes them: Stream, Signal, Uniform; see also :mod:`.windows` and :mod:`.joins`.
 
 Each class offers only what makes sense for its form, so a type checker refuses ``fft`` on an irregular
 signal. Queries are immutable values; :mod:`.session` runs them, offline and online, from the same nodes.
@@ -13,28 +13,19 @@ from typing import Any, Literal, TypeAlias, TypeVar
 import numpy as np
 
 from viewlet.signals import nodes
-from viewlet.signals.clock import NANOSECONDS, Duration, parse_duration
+from viewlet.signals.clock import Duration, parse_duration
 from viewlet.signals.errors import SignalTypeError, UnitError
 from viewlet.signals.functions import (
     REDUCTIONS,
-    Both,
     CallEach,
-    CrossCorrelation,
     Offset,
     PairWithOne,
-    RealInverse,
     Scale,
-    Times,
-    WindowOperation,
-    autocorrelation,
-    inverse,
-    real_part,
 )
 from viewlet.signals.nodes import Expression, Node, Payload, Policy
-from viewlet.signals.operators.samples import OPERATIONS
 from viewlet.signals.operators.temporal import AGGREGATES
 from viewlet.signals.runnable import Runnable
-from viewlet.signals.specs import UNWINDOWS
+from viewlet.signals.windows import Windows
 
 Self = TypeVar("Self", bound="Stream")
 Interpolation: TypeAlias = (
@@ -82,13 +73,13 @@ class Stream(Runnable):
 
     def union(self, other: Stream) -> Stream:
         """The events of both streams; a stream again, since two signals may overlap."""
-        clock = _common_clock(self, other)
+        clock = common_clock(self, other)
         return Stream(nodes.Union(self._events(), other._events()), clock, self.key, self.time)
 
     def join(self, other: Stream, on: Mapping[str, str] | Sequence[str] = ()) -> Stream:
         """Pairs of events of equal key, and equal ``on`` columns, while both are active."""
         pairs = tuple(on.items()) if isinstance(on, Mapping) else tuple((name, name) for name in on)
-        clock = _common_clock(self, other)
+        clock = common_clock(self, other)
         return Stream(nodes.Join(self._events(), other._events(), pairs), clock, self.key, self.time)
 
     def lookup(self, reference: Any, on: str, to: str | None = None, keep: bool = False) -> Stream:
@@ -288,6 +279,8 @@ class Signal(Stream):
 
     def _combined(self, other: Signal | complex, op: str) -> Any:
         if isinstance(other, Signal):
+            from viewlet.signals.joins import join
+
             return join(self, other, op)
         if op == "*":
             return self.scale(other)
@@ -460,233 +453,8 @@ class Uniform(Signal):
         return super().select(*kept, **columns)
 
 
-@dataclass(frozen=True)
-class Windows(Runnable):
-    """Windows of a uniform signal: rows of a 2-D array, transformed block by block.
-
-    Without ``overlap_add``, ``unwindow`` or ``reduce`` the result has one array per window, at the time of
-    the window's last sample.
-    """
-
-    node: Node
-    clock: Clock
-    key: tuple[str, ...]
-    time: str
-    names: tuple[str, ...]
-    signal: Uniform
-    size: int
-    hop: int
-
-    def map(self, function: Callable[[Any], Any]) -> Windows:
-        """Apply a function to blocks of windows (rows); it may change their length."""
-        return self._then(function, getattr(function, "__name__", "map"))
-
-    def taper(self, window: Any) -> Windows:
-        """Multiply each window by a window function, by name or by its samples."""
-        if isinstance(window, str):
-            from scipy.signal import get_window
-
-            window = get_window(window, self.size)
-        samples = np.asarray(window)
-        if samples.shape != (self.size,):
-            raise SignalTypeError(f"a taper for windows of {self.size} samples has shape {samples.shape}")
-        return self._then(Times(samples), "taper")
-
-    def times(self, vector: Any) -> Windows:
-        """Multiply each window by a vector of its length, element by element."""
-        return self._then(Times(np.asarray(vector)), "times")
-
-    def fft(self, incremental: bool | None = None) -> Windows:
-        """The spectrum of each window, as ``numpy.fft.fft``.
-
-        With a small hop it slides from window to window instead of being computed anew; ``incremental`` says
-        so, or forbids it.
-        """
-        return replace(self, node=nodes.Spectra(self.node, False, incremental))
-
-    def rfft(self, incremental: bool | None = None) -> Windows:
-        """The non-negative half of the spectrum of real windows, as ``numpy.fft.rfft``."""
-        return replace(self, node=nodes.Spectra(self.node, True, incremental))
-
-    def ifft(self) -> Windows:
-        """The inverse of ``fft``: complex windows."""
-        return self._then(inverse, "ifft")
-
-    def irfft(self) -> Windows:
-        """The inverse of ``rfft``: real windows."""
-        return self._then(RealInverse(self.size), "irfft")
-
-    def real(self) -> Windows:
-        """The real part of complex windows."""
-        return self._then(real_part, "real")
-
-    def autocorrelate(self) -> Windows:
-        """r[k] = sum_n x[n + k] conj(x[n]) for k = -(N - 1) .. N - 1: rows of 2 N - 1 values."""
-        return self._then(autocorrelation, "autocorrelate")
-
-    def cross_correlate(self, pattern: Any) -> Windows:
-        """``numpy.correlate(window, pattern, "full")`` of each window."""
-        return self._then(CrossCorrelation(np.asarray(pattern)), "cross_correlate")
-
-    def apply(self, operation: WindowOperation) -> Windows:
-        """A window operator with an incremental form; put it directly after ``window``."""
-        if not isinstance(self.node, nodes.Window):
-            raise SignalTypeError(
-                f"{operation.name} is updated from the samples; put it directly after window()"
-            )
-        node = nodes.FrameUpdate(self.node, operation.recompute, operation.update, operation.name)
-        return replace(self, node=node)
-
-    def overlap_add(self) -> Uniform:
-        """Lay the windows back on the time axis and add them up where they overlap."""
-        return self.unwindow("sum")
-
-    def unwindow(self, how: Literal["sum", "mean", "max", "min"] = "sum") -> Uniform:
-        """Lay the windows back on the time axis, each ending at its hop, and aggregate where they overlap.
-
-        Ticks before the first and after the last sample of a key are left out, unless windows changed length.
-        """
-        if how not in UNWINDOWS:
-            raise SignalTypeError(f"cannot unwindow by {how!r}; there are {', '.join(UNWINDOWS)}")
-        return replace(self.signal, node=nodes.Unwindow(self.node, how, self.size))
-
-    def reduce(self, function: Callable[[Any], Any]) -> Uniform:
-        """One value per window, from a function of rows: a uniform signal of ``hop`` times the period."""
-        node = nodes.Reduce(self.node, function, self.hop)
-        period = self.signal.period * self.hop
-        last = self.signal.offset + (self.size - 1) * self.signal.period
-        whole, offset = divmod(last, period)
-        shifted = nodes.ShiftTicks(node, whole, period, offset)
-        return replace(self.signal, node=shifted, period=period, offset=offset, policy=Policy())
-
-    def _then(self, function: Callable[[Any], Any], label: str) -> Windows:
-        return replace(self, node=nodes.FrameMap(self.node, function, label))
-
-
-# -- sources ------------------------------------------------------------------------------------------------
-
-
-def source(
-    *,
-    time: str,
-    value: str | Sequence[str],
-    key: str | Sequence[str] = (),
-    end: str | None = None,
-    duration: int = 1,
-    unit: str | None = None,
-    payload: Payload | None = None,
-    name: str = "input",
-) -> Signal:
-    """A signal per key, read from batches of a table: columns for key, time and value.
-
-    Several value columns are channels. Events are points of one time unit unless ``end`` or ``duration``
-    says otherwise. Two events of a key at once raise, as does time running backwards; rows with a NULL value
-    are missing samples. ``unit`` is the unit of an integer time column, for durations such as "100ms".
-
-    >>> import pyarrow as pa
-    >>> q = source(key="k", time="t", value="v").sample(5, interpolate="linear")
-    >>> q.run(pa.table({"k": ["a", "a"], "t": [0, 10], "v": [0.0, 1.0]})).to_pydict()
-    {'k': ['a', 'a', 'a'], 't': [0, 5, 10], 'v': [0.0, 0.5, 1.0]}
-    """
-    values = (value,) if isinstance(value, str) else tuple(value)
-    node = _source_node(name, key, time, end, duration, values, payload, unit)
-    return Signal(node, None, node.key, time, values, payload, None)
-
-
-def events(
-    *,
-    time: str,
-    key: str | Sequence[str] = (),
-    end: str | None = None,
-    duration: int = 1,
-    unit: str | None = None,
-    name: str = "input",
-) -> Stream:
-    """A stream of events with all the columns of a table; events of one key may overlap.
-
-    >>> import pyarrow as pa
-    >>> q = events(time="s", end="e").aggregate(n="count(*)")
-    >>> q.run(pa.table({"s": [0, 2], "e": [4, 6]})).to_pydict()
-    {'s': [0, 2, 4], 'end': [2, 4, 6], 'n': [1, 2, 1]}
-    """
-    node = _source_node(name, key, time, end, duration, (), None, unit)
-    return Stream(node, None, node.key, time)
-
-
-def _source_node(
-    name: str,
-    key: str | Sequence[str],
-    time: str,
-    end: str | None,
-    duration: int,
-    value: tuple[str, ...],
-    payload: Payload | None,
-    unit: str | None,
-) -> nodes.Source:
-    if unit is not None and unit not in NANOSECONDS:
-        raise UnitError(f"unknown unit {unit!r}; use one of {', '.join(NANOSECONDS)}")
-    if duration < 1:
-        raise SignalTypeError(f"events last at least one time unit, not {duration}")
-    keys = (key,) if isinstance(key, str) else tuple(key)
-    return nodes.Source(name, keys, time, end, duration, value, payload, unit)
-
-
-def join(left: Signal, right: Signal, op: str | Callable[[Any, Any], Any] = "+") -> Any:
-    """Combine two signals value by value where both have one.
-
-    Uniform signals are brought to one grid first: equal periods by shifting the right one by the difference
-    of offsets; unequal ones by resampling the slower to the grid of the faster, with its own interpolation;
-    an irregular signal is sampled on the grid of the other. Two irregular signals give an irregular one.
-    """
-    if isinstance(op, str) and op not in OPERATIONS:
-        raise SignalTypeError(
-            f"no operation {op!r}; use one of {' '.join(OPERATIONS)} or a function of two arrays"
-        )
-    _common_clock(left, right)
-    if not isinstance(left, Uniform) and not isinstance(right, Uniform):
-        return _join_irregular(left, right, op)
-    if not isinstance(left, Uniform) and isinstance(right, Uniform):
-        left = _on_grid(left, right)
-    if not isinstance(right, Uniform) and isinstance(left, Uniform):
-        right = _on_grid(right, left)
-    if not isinstance(left, Uniform) or not isinstance(right, Uniform):
-        raise SignalTypeError("an irregular signal could not be sampled")
-    if left.period > right.period:
-        left = left._resampled(right.period, right.offset, left.policy)
-    elif right.period > left.period:
-        right = right._resampled(left.period, left.offset, right.policy)
-    latest = max(left.offset, right.offset)  # a sample of either side is forgotten only after both grids
-    node = nodes.Combine(left.node, right.node, op, left.period, latest)
-    return replace(left, node=node)
-
-
-def _on_grid(signal: Signal, other: Uniform) -> Uniform:
-    """The irregular signal at the beats of a uniform one."""
-    sampled = nodes.Sample(signal.node, other.period, other.offset, Policy(), signal.names, signal.function)
-    names = signal.names if signal.function is None else ("value",)
-    rest = (signal.key, signal.time, names, signal.payload, None)
-    return Uniform(sampled, other.clock, *rest, other.period, other.offset, Policy())
-
-
-def _join_irregular(left: Signal, right: Signal, op: str | Callable[[Any, Any], Any]) -> Signal:
-    function = OPERATIONS[op][1] if isinstance(op, str) else op
-    clock = _common_clock(left, right)
-    if left.function is None and right.function is None:
-        node = nodes.SignalJoin(left.node, right.node, function, left.names, right.names)
-        return replace(left, node=node, clock=clock)
-    node = nodes.SignalJoin(left.node, right.node, None, left.names, right.names)
-    both = Both(function, _value_of(left), _value_of(right))
-    return Signal(node, clock, left.key, left.time, ("value",), None, both)
-
-
-def _value_of(signal: Signal) -> Callable[..., Any]:
-    if signal.function is not None:
-        return signal.function
-    (name,) = signal.names
-    return lambda t, e: e[name]
-
-
-def _common_clock(left: Stream, right: Stream) -> Clock:
+def common_clock(left: Stream, right: Stream) -> Clock:
+    """The form of durations of two queries that are put together; their keys must match in number."""
     if None not in (left.clock, right.clock) and left.clock != right.clock:
         raise UnitError(
             "one query gives durations as integers, the other as strings such as '100ms'; use one form"

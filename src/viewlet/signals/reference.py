@@ -31,6 +31,31 @@ def encode(keys: Ints, table: Values, labels: Ints, count: Values, out: Ints) ->
     return len(keys)
 
 
+def encode_direct(keys: Ints, direct: Values, labels: Ints, count: Values, out: Ints) -> int:
+    """Number small keys through a table of all of them; how many rows before one lay outside."""
+    for row, key in enumerate(keys.tolist()):
+        if not 0 <= key < len(direct) or (direct[key] == 0 and count[0] == len(labels)):
+            return row
+        if direct[key] == 0:
+            labels[count[0]] = key
+            count[0] += 1
+            direct[key] = count[0]
+        out[row] = direct[key] - 1
+    return len(keys)
+
+
+def rounds(keys: Ints) -> int:
+    """How many keys take turns, row after row, for at least two rounds; 0 where they do not."""
+    again = np.flatnonzero(keys == keys[0]) if len(keys) else keys
+    g = int(again[1]) if len(again) > 1 else len(keys)
+    return g if g and 2 * g <= len(keys) and np.array_equal(keys[g:], keys[:-g]) else 0
+
+
+def turn(column: Values, keys: int) -> Values:
+    """Rows of ``keys`` keys in turns, put one key after the other."""
+    return np.concatenate([column[first::keys] for first in range(keys)])
+
+
 def group(ids: Ints, scratch: Ints) -> tuple[Ints, Ints, Ints | None]:
     """Distinct ids in any order, their boundaries, and each row's place (None: in place already)."""
     distinct, first = np.unique(ids, return_index=True)

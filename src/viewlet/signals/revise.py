@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -13,6 +13,8 @@ from viewlet.signals.clock import read_times
 from viewlet.signals.errors import OrderError
 from viewlet.signals.execute import Executor, require_bound
 from viewlet.signals.specs import NEVER
+
+Batch: TypeAlias = dict[str, pa.Table]  # by source name
 
 
 class Revisions:
@@ -25,20 +27,25 @@ class Revisions:
 
     def __init__(self, query: Any, horizon: int) -> None:
         self.query, self.horizon = query, horizon
-        self.bases = [_Base(NEVER, None)]  # states at ascending times; events and outputs since each
         self.executor = Executor(query)
-        self.bound = NEVER
+        self.bounds = {source.node.name: NEVER for source in self.executor.sources}
+        self.bases = [_Base(dict(self.bounds), None)]  # states at ascending times; what came since each
 
-    def push(self, ready: pa.Table, late: pa.Table, bound: int) -> pa.Table:
-        """Events in order, events late, and up to where events are complete; changes of the result."""
-        ready, late = self._still_open(ready, late)
-        changes = [self._revise(late)] if late.num_rows else []
-        source = self.executor.sources[0]
-        require_bound(source, ready)
-        out = self.executor.feed(source, source.prepare(ready))
-        if bound != NEVER:
-            out += self.executor.advance(bound)
-            self.bound = bound
+    @property
+    def bound(self) -> int:
+        """Up to where the events of all sources are complete."""
+        return min(self.bounds.values())
+
+    def push(self, ready: Batch, late: Batch, bounds: dict[str, int]) -> pa.Table:
+        """Events in order, events late, and up to where each source is complete; changes of the result."""
+        parts = {name: self._still_open(name, ready[name], late[name]) for name in ready}
+        ready, late = ({name: part[i] for name, part in parts.items()} for i in (0, 1))
+        late = {name: table for name, table in late.items() if table.num_rows}
+        changes = [self._revise(late)] if late else []
+        out = _fed(self.executor, ready)
+        self.bounds |= bounds
+        if self.bound != NEVER:
+            out += self.executor.advance(self.bound)
         for base in self.bases:
             base.events.append(ready)
             base.outputs += out
@@ -47,9 +54,10 @@ class Revisions:
         changes = [table for table in changes if table.num_columns]
         return pa.concat_tables(changes) if changes else pa.table({})
 
-    def flush(self, ready: pa.Table | None) -> pa.Table:
+    def flush(self, ready: Batch) -> pa.Table:
         """The rest of the result."""
-        changes = [] if ready is None else [self.push(ready, ready.slice(0, 0), self.bound)]
+        none = {name: table.slice(0, 0) for name, table in ready.items()}
+        changes = [self.push(ready, none, {})] if ready else []
         changes += [_weighted(table, 1) for table in self.executor.flush()]
         changes = [table for table in changes if table.num_columns]
         return pa.concat_tables(changes) if changes else pa.table({})
@@ -57,47 +65,50 @@ class Revisions:
     def snapshot(self) -> dict[str, Any]:
         """All that later batches depend on: the running state, and the bases with what came since."""
         return {
-            "bound": self.bound,
+            "bounds": self.bounds,
             "executor": self.executor.snapshot(),
             "bases": [
-                {"time": base.time, "saved": base.saved, "events": base.events, "outputs": base.outputs}
+                {"bounds": base.bounds, "saved": base.saved, "events": base.events, "outputs": base.outputs}
                 for base in self.bases
             ],
         }
 
     def restore(self, snapshot: dict[str, Any], schemas: dict[str, pa.Table]) -> None:
         """Go on from a snapshot of the same query."""
-        self.bound = snapshot["bound"]
+        self.bounds = snapshot["bounds"]
         self.executor.bind(schemas)
         self.executor.restore(snapshot["executor"])
         self.bases = [_Base.from_snapshot(base) for base in snapshot["bases"]]
 
-    def _still_open(self, ready: pa.Table, late: pa.Table) -> tuple[pa.Table, pa.Table]:
-        """Events late only within this batch join those in order; nothing was emitted past them yet."""
-        times = self._times(late)
-        merged = pa.concat_tables([ready, late.filter(pa.array(times >= self.bound))])
-        order = np.argsort(self._times(merged), kind="stable")
-        return merged.take(pa.array(order)), late.filter(pa.array(times < self.bound))
+    def _still_open(self, name: str, ready: pa.Table, late: pa.Table) -> tuple[pa.Table, pa.Table]:
+        """Events late only within this batch join those in order; nothing of their source went past them."""
+        times = self._times(name, late)
+        merged = pa.concat_tables([ready, late.filter(pa.array(times >= self.bounds[name]))])
+        return self._ordered(name, merged), late.filter(pa.array(times < self.bounds[name]))
 
-    def _times(self, table: pa.Table) -> Ints:
-        node, clock = self.executor.sources[0].node, self.executor.clock
-        return read_times(table.column(node.time).combine_chunks(), node.time, clock, node.unit)
+    def _ordered(self, name: str, table: pa.Table) -> pa.Table:
+        return table.take(pa.array(np.argsort(self._times(name, table), kind="stable")))
 
-    def _revise(self, late: pa.Table) -> pa.Table:
-        node = self.executor.sources[0].node
-        earliest = int(self._times(late).min())
-        usable = [base for base in self.bases if base.time <= earliest]
+    def _times(self, name: str, table: pa.Table) -> Ints:
+        node = next(source.node for source in self.executor.sources if source.node.name == name)
+        column = table.column(node.time).combine_chunks()
+        return read_times(column, node.time, self.executor.clock, node.unit)
+
+    def _revise(self, late: Batch) -> pa.Table:
+        earliest = {name: int(self._times(name, table).min()) for name, table in late.items()}
+        usable = [b for b in self.bases if all(b.bounds[name] <= time for name, time in earliest.items())]
         if not usable:
+            name = max(earliest, key=lambda name: self.bases[0].bounds[name] - earliest[name])
             raise OrderError(
-                f"source {node.name!r}: an event at {earliest} is older than the horizon of {self.horizon}, "
-                f"which reaches back to {self.bases[0].time}"
+                f"source {name!r}: an event at {earliest[name]} is older than the horizon of {self.horizon}, "
+                f"which reaches back to {self.bases[0].bounds[name]}"
             )
         base = usable[-1]
-        merged = pa.concat_tables([*base.events, late])
-        merged = merged.take(pa.array(np.argsort(self._times(merged), kind="stable")))
-        executor = base.resume(self.query, merged)
-        source = executor.sources[0]
-        outputs = executor.feed(source, source.prepare(merged))
+        came = [*base.events, late]
+        parts = {name: [batch[name] for batch in came if name in batch] for name in self.bounds}
+        merged = {n: self._ordered(n, pa.concat_tables(tables)) for n, tables in parts.items() if tables}
+        executor = base.resume(self.query, self.executor.schemas())
+        outputs = _fed(executor, merged)
         if self.bound != NEVER:
             outputs += executor.advance(self.bound)
         change = _difference(base.outputs, outputs)
@@ -114,7 +125,7 @@ class Revisions:
         """Start a new base each horizon; forget those that no late event can need."""
         last = self.bases[-1].time
         if self.bound != NEVER and (last == NEVER or self.bound >= last + self.horizon):
-            self.bases.append(_Base(self.bound, self.executor))
+            self.bases.append(_Base(dict(self.bounds), self.executor))
         while len(self.bases) > 1 and self.bases[1].time + self.horizon <= self.bound:
             self.bases.pop(0)
 
@@ -122,27 +133,43 @@ class Revisions:
 class _Base:
     """The state at a time, and what has happened since."""
 
-    def __init__(self, time: int, executor: Executor | None) -> None:
-        self.time = time
+    def __init__(self, bounds: dict[str, int], executor: Executor | None) -> None:
+        self.bounds = bounds  # up to where the events of each source had come
         self.saved: bytes | None = None if executor is None else checkpoint.dump(executor.snapshot())
-        self.events: list[pa.Table] = []
+        self.events: list[Batch] = []
         self.outputs: list[pa.Table] = []
+
+    @property
+    def time(self) -> int:
+        """Up to where all sources had come."""
+        return min(self.bounds.values())
 
     @classmethod
     def from_snapshot(cls, parts: dict[str, Any]) -> _Base:
         """A base that a checkpoint holds."""
-        base = cls(parts["time"], None)
+        base = cls(parts["bounds"], None)
         base.saved, base.events, base.outputs = parts["saved"], parts["events"], parts["outputs"]
         return base
 
-    def resume(self, query: Any, sample: pa.Table) -> Executor:
+    def resume(self, query: Any, schemas: Batch) -> Executor:
         """An executor in that state."""
         executor = Executor(query)
-        require_bound(executor.sources[0], sample)
+        executor.bind(schemas)
         if self.saved is not None:
             executor.restore(checkpoint.load(self.saved))
-            executor.sources[0].advanced = NEVER  # late events are admitted from here on
+            for source in executor.sources:
+                source.advanced = NEVER  # late events are admitted from here on
         return executor
+
+
+def _fed(executor: Executor, batch: Batch) -> list[pa.Table]:
+    """What a batch in order makes final."""
+    prepared = []
+    for source in executor.sources:
+        if source.node.name in batch:
+            require_bound(source, batch[source.node.name])
+            prepared.append((source, source.prepare(batch[source.node.name])))
+    return [table for source, events in prepared for table in executor.feed(source, events)]
 
 
 def _weighted(table: pa.Table, weight: int) -> pa.Table:

@@ -52,6 +52,8 @@ class Runnable:
     ) -> Any:
         """The result as a Spark DataFrame; ``data`` is a DataFrame, batch or streaming.
 
+        A query with several sources takes batch DataFrames by source name, whose keys have the same types.
+
         A stream keeps one session for each of ``buckets`` sets of keys. Across micro-batches the events of a
         key must come in time order, or with ``lateness`` no later than that, as for ``start``; time is that
         of the bucket. A batch is sorted, so nothing in it is late.

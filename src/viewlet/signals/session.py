@@ -69,7 +69,7 @@ class Session:
         names = [source.node.name for source in self.executor.sources]
         tables = {name: to_table(part) for name, part in named_inputs(data, names).items()}
         if self.revisions is not None:
-            return self._deliver([self._push_revisable(tables)])
+            return self._deliver([self._push_revisable(self.revisions, tables)])
         ready, commits = dict(tables), {}
         for name, table in tables.items():
             self._bind(name, table)
@@ -92,9 +92,9 @@ class Session:
     def flush(self) -> pa.Table:
         """Declare that no event will come any more; the rest of the result. The session is then over."""
         self._check_open()
-        if self.revisions is not None:
-            return self._finish(lambda: [self._flush_revisable()])
         ready = {name: table for name, r in self.reorder.items() if (table := r.flush()) is not None}
+        if (revisions := self.revisions) is not None:
+            return self._finish(lambda: [revisions.flush(ready)])
         return self._finish(lambda: self._feed(ready) + self.executor.flush())
 
     def checkpoint(self, path: str | os.PathLike[str] | None = None) -> bytes:
@@ -120,9 +120,7 @@ class Session:
         """The checkpoint as nested values; arrays are shared with the running session."""
         return {
             "query": describe(self.query.node),
-            "schemas": {
-                s.node.name: _schema_table(s.key_types, s.time_type) for s in self.executor.sources if s.index
-            },
+            "schemas": self.executor.schemas(),
             "executor": self.executor.snapshot(),
             "reorder": {name: [r.latest, r.held] for name, r in self.reorder.items()},
             "revisions": None if self.revisions is None else self.revisions.snapshot(),
@@ -196,21 +194,18 @@ class Session:
         column = pa.array([time], type=None if isinstance(time, int) else source.time_type)
         return int(read_times(column, source.node.time, self.executor.clock, source.node.unit)[0])
 
-    def _push_revisable(self, tables: dict[str, pa.Table]) -> pa.Table:
-        if self.revisions is None or len(tables) != 1 or len(self.reorder) != 1:
-            raise SessionError("revision of late events needs a query with one source")
-        ((name, table),) = tables.items()
-        self._bind(name, table)
-        ready, late, state = self.reorder[name].take(table)
-        result = self.revisions.push(ready, late, state["latest"] - self.reorder[name].lateness)
-        self.reorder[name].commit(state)
+    def _push_revisable(self, revisions: Revisions, tables: dict[str, pa.Table]) -> pa.Table:
+        taken = {}
+        for name, table in tables.items():
+            self._bind(name, table)
+            taken[name] = self.reorder[name].take(table)
+        ready, late = ({name: parts[i] for name, parts in taken.items()} for i in (0, 1))
+        latest = {name: state["latest"] for name, (_, _, state) in taken.items()}
+        bounds = {n: t if t == NEVER else t - self.reorder[n].lateness for n, t in latest.items()}
+        result = revisions.push(ready, late, bounds)
+        for name, (_, _, state) in taken.items():
+            self.reorder[name].commit(state)
         return result
-
-    def _flush_revisable(self) -> pa.Table:
-        if self.revisions is None:
-            raise SessionError("this session does not revise")
-        ((_, reorder),) = self.reorder.items()
-        return self.revisions.flush(reorder.flush())
 
 
 def run(query: Any, data: Any, lateness: Any, late: str) -> pa.Table:
@@ -275,8 +270,3 @@ def _ticks(duration: Any, query: Any, what: str) -> int:
     if query.clock == "ns" and duration:
         raise UnitError(f"{what}={duration!r} has no unit, but the query's durations have; write e.g. '5s'")
     return int(duration)
-
-
-def _schema_table(key_types: list[pa.DataType], time_type: pa.DataType) -> pa.Table:
-    kinds = [*key_types, time_type]
-    return pa.schema([pa.field(str(i), kind) for i, kind in enumerate(kinds)]).empty_table()

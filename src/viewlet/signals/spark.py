@@ -1,13 +1,14 @@
 """Signal queries on Spark: each partition holds whole keys in time order and runs the local executor.
 
 Batch: repartition by key, sort within partitions by time, one executor per partition through ``mapInArrow``;
-cost does not depend on the number of keys. Streaming: the same executor, one per bucket of keys, whose state
-is a single checkpoint blob per bucket.
+cost does not depend on the number of keys. Several sources become one DataFrame with a column for each.
+Streaming: the same executor, one per bucket of keys, whose state is a single checkpoint blob per bucket.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import functools
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -15,47 +16,89 @@ import pyarrow as pa
 from viewlet.signals.errors import SignalTypeError
 from viewlet.signals.lower import walk
 from viewlet.signals.nodes import Group, Source
+from viewlet.signals.runnable import named_inputs
 
 
 def run_on_spark(query: Any, data: Any, buckets: int, lateness: Any, late: str) -> Any:
-    """The result of a query over a DataFrame, as a DataFrame."""
-    source = _only_source(query)
+    """The result of a query over a DataFrame, or over several by source name, as a DataFrame."""
+    sources = _sources(query)
+    frames = named_inputs(data, list(sources))
+    if missing := sorted(set(sources) - set(frames)):
+        raise SignalTypeError(f"no DataFrame for source {missing[0]!r}; give a mapping by source name")
     if late == "revise":
         raise SignalTypeError("a stream of final rows cannot revise them; choose late='drop' or 'adjust'")
-    if data.isStreaming:
+    if any(frame.isStreaming for frame in frames.values()):
+        if len(sources) > 1:
+            raise SignalTypeError(
+                "a stream on Spark is one DataFrame; union the inputs and tell them apart by a column"
+            )
         from viewlet.signals.spark_streaming import run_streaming
 
-        return run_streaming(query, source, data, buckets, {"lateness": lateness, "late": late})
+        ((name, source),) = sources.items()
+        return run_streaming(query, source, frames[name], buckets, {"lateness": lateness, "late": late})
     if lateness is not None:
         raise SignalTypeError("lateness is for streams; a batch DataFrame is sorted by time")
-    placed = data.repartition(*source.key) if source.key else data.coalesce(1)
-    ordered = placed.sortWithinPartitions(source.time)
-    schema = result_schema(query, ordered)
-    return ordered.mapInArrow(_partition_function(query, schema), to_spark_schema(schema))
+    schema = result_schema(query, frames)
+    function = _partition_function(query, schema)
+    return _placed(sources, frames).mapInArrow(function, to_spark_schema(schema))
 
 
-def _only_source(query: Any) -> Source:
-    sources = {node for node in walk(query.node) if isinstance(node, Source)}
-    if len({source.name for source in sources}) != 1:
-        raise SignalTypeError(
-            "on Spark a query reads one DataFrame; union the inputs and tell them apart by a column"
-        )
+def _sources(query: Any) -> dict[str, Source]:
+    """The sources of a query by name; a query that combines them has matched their keys."""
+    found = {node.name: node for node in walk(query.node) if isinstance(node, Source)}
     if any(isinstance(node, Group) for node in walk(query.node)):
         raise SignalTypeError(
             "group() would need a second exchange on Spark; put the key into the DataFrame and the source"
         )
-    return sources.pop()
+    return found
+
+
+def _placed(sources: dict[str, Source], frames: Mapping[str, Any]) -> Any:
+    """Rows of all sources, whole keys in one partition, in the order of time.
+
+    Where there are several, a row is a struct in the column of its source, which is NULL in rows of others;
+    its key and its time are copied out of it, under names that are the same for all sources.
+    """
+    from pyspark.sql import functions as sql
+
+    (only, source), *others = sources.items()
+    if not others:
+        placed = frames[only].repartition(*source.key) if source.key else frames[only].coalesce(1)
+        return placed.sortWithinPartitions(source.time)
+    keys = [f"_key{i}" for i in range(len(source.key))]
+    parts = []
+    for name, source in sources.items():
+        columns = [sql.col(f"`{column}`") for column in frames[name].columns]
+        copies = [sql.col(f"`{key}`").alias(alias) for key, alias in zip(source.key, keys, strict=True)]
+        time = sql.col(f"`{source.time}`").alias("_time")
+        parts.append(frames[name].select(*copies, time, sql.struct(*columns).alias(name)))
+    rows = functools.reduce(lambda left, right: left.unionByName(right, allowMissingColumns=True), parts)
+    placed = rows.repartition(*keys) if keys else rows.coalesce(1)
+    return placed.sortWithinPartitions("_time").drop(*keys, "_time")
 
 
 def _partition_function(query: Any, schema: pa.Schema) -> Any:
+    names = list(_sources(query))
+
     def run_partition(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         session = query.start()
         for batch in batches:
-            yield from conform(session.push(batch), schema)
+            yield from conform(session.push(_by_source(batch, names)), schema)
         if any(source.index is not None for source in session.executor.sources):
             yield from conform(session.flush(), schema)
 
     return run_partition
+
+
+def _by_source(batch: pa.RecordBatch, names: list[str]) -> dict[str, Any]:
+    """The rows of each source that a batch holds, of some perhaps none."""
+    if len(names) == 1:
+        return {names[0]: batch}
+    parts = {name: batch.column(name).drop_null() for name in names}
+    return {
+        name: pa.table(part.flatten(), names=[field.name for field in part.type])
+        for name, part in parts.items()
+    }
 
 
 def conform(table: pa.Table, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
@@ -64,18 +107,21 @@ def conform(table: pa.Table, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         yield from table.cast(schema).to_batches()
 
 
-def result_schema(query: Any, data: Any) -> pa.Schema:
-    """The schema of a result, from a run over made-up rows with the DataFrame's column types."""
+def result_schema(query: Any, frames: Mapping[str, Any]) -> pa.Schema:
+    """The schema of a result, from a run over made-up rows with the DataFrames' column types."""
     from pyspark.sql.pandas.types import to_arrow_schema
 
-    incoming = to_arrow_schema(data.schema)
-    source = _only_source(query)
-    missing = [name for name in (*source.key, source.time, *source.value) if name not in incoming.names]
-    if missing:
-        raise SignalTypeError(
-            f"the DataFrame has no column {missing[0]!r}; there are {', '.join(incoming.names)}"
-        )
-    result = query.run(_probe(query, source, incoming))
+    probes = {}
+    for name, source in _sources(query).items():
+        incoming = to_arrow_schema(frames[name].schema)
+        for column in (*source.key, source.time, *source.value):
+            if column not in incoming.names:
+                raise SignalTypeError(
+                    f"the DataFrame of source {name!r} has no column {column!r}; there are "
+                    f"{', '.join(incoming.names)}"
+                )
+        probes[name] = _probe(query, source, incoming)
+    result = query.run(probes)
     if any(pa.types.is_null(field.type) for field in result.schema):
         raise SignalTypeError("the types of the result depend on the data in a way that Spark cannot be told")
     return pa.schema([_plain(field) for field in result.schema])

@@ -27,7 +27,7 @@ def run_streaming(query: Any, source: Source, data: Any, buckets: int, disorder:
     from pyspark.sql.types import BinaryType, StructField, StructType
 
     query.start(**disorder)  # what it refuses, it refuses here and not in a worker
-    schema = result_schema(query, data)
+    schema = result_schema(query, {source.name: data})
     bucket = sql.abs(sql.hash(*source.key)) % buckets if source.key else sql.lit(0)
     state = StructType([StructField("session", BinaryType())])
     grouped = data.withColumn("_bucket", bucket).groupBy("_bucket")

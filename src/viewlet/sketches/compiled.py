@@ -11,6 +11,7 @@ top-k.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -140,7 +141,6 @@ class Feed:
         read = used | {p.column for p in self._partitions}
         self._read = [c for c in table.columns if c.name in read] or self._columns
         self.selection = _selection(plan, scans) if selecting else None
-        self._all, self._staged = self._texts()
 
     def definition(self) -> Table:
         """The stream."""
@@ -151,25 +151,31 @@ class Feed:
 
     def all_rows(self) -> pa.Table:
         """The present rows, equal ones once with their number."""
-        return self._run(self._all)
+        return self._fed(self._backend.run(self._all))
 
     def staged_rows(self) -> pa.Table:
-        """The staged changes."""
-        return self._run(self._staged)
+        """The staged changes: as they are at hand, and the triggers select; or by a query that selects."""
+        at_hand = self._backend.staged_columns(self.table, self._read, self.selection is not None)
+        return self._fed(self._backend.run(self._staged) if at_hand is None else at_hand)
 
-    def _texts(self) -> tuple[str, str]:
-        """The queries for all rows and for the staged ones."""
+    @cached_property
+    def _all(self) -> str:
+        """The query for all rows."""
         columns = [exp.column(column.name, quoted=True) for column in self._read]
         counted = exp.alias_(exp.Count(this=exp.Star()), WEIGHT)
         rows = exp.select(*columns, counted).from_(self._backend.table(self.table.name))
-        staged = exp.select(*columns, exp.column(WEIGHT)).from_(self._backend.staged(self.table.name))
-        if self.selection is not None:
-            rows, staged = (select.where(self.selection.copy()) for select in (rows, staged))
-        rows = rows.group_by(*(column.copy() for column in columns))
-        return self._backend.sql(rows), self._backend.sql(staged)
+        selected = rows if self.selection is None else rows.where(self.selection.copy())
+        return self._backend.sql(selected.group_by(*(column.copy() for column in columns)))
 
-    def _run(self, text: str) -> pa.Table:
-        rows = self._backend.run(text)
+    @cached_property
+    def _staged(self) -> str:
+        """The query for the staged rows."""
+        columns = [exp.column(column.name, quoted=True) for column in self._read]
+        rows = exp.select(*columns, exp.column(WEIGHT)).from_(self._backend.staged(self.table.name))
+        return self._backend.sql(rows if self.selection is None else rows.where(self.selection.copy()))
+
+    def _fed(self, rows: pa.Table) -> pa.Table:
+        """Rows of the columns that are read and a weight, as the stream takes them."""
         by_name = {c.name: values for c, values in zip(self._read, rows.columns, strict=False)}
         arrays = {column.name: by_name[column.name] for column in self._columns}
         for partition in self._partitions:

@@ -28,8 +28,6 @@ Maintain: TypeAlias = Literal["auto", "incremental", "recapture"]
 """Follow changes or capture again: as the cost model says, or always the one or the other."""
 WORTH = 1.5
 """Another layout is advised if it gains this much more."""
-LARGE = 500_000
-"""From so many rows on, triggers are worth a C compiler's time."""
 
 if TYPE_CHECKING:
     from viewlet.sketches.backends.base import Backend, Version
@@ -159,7 +157,7 @@ class Sketch:
         """Triggers for a large table alone, where they are certain to take little; operators otherwise."""
         if self.keep != "auto":
             return self.keep
-        alone = len(self.schema) == 1 and self._backend.count(self.schema[0].name) >= LARGE
+        alone = len(self.schema) == 1 and self._backend.count(self.schema[0].name) >= self._backend.large
         return "native" if alone and not has_top(self.query.plan) else "operators"
 
     def _new_state(self, keep: Keep) -> State:

@@ -3,36 +3,38 @@
 Every record carries a digest of itself and of the digest before it, and the head carries the last one: a
 record that is changed, lost, repeated or out of order breaks the chain. The head has a digest of its own. The
 file is never trusted: a schema other than ours, a trigger or a view in it, is refused before anything runs.
+
+New steps are appended to a file beside it (``logfile.py``). They move into the SQLite file when it is closed,
+or opened after a crash; those before a checkpoint never do.
 """
 
 from __future__ import annotations
 
 import ctypes
-import hashlib
 import json
+import logging
 import os
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from importlib.metadata import version as installed_version
 from pathlib import Path
 
 from viewlet.errors import StorageError
+from viewlet.storage.chain import Entry, Head, Part, link, sealed
+from viewlet.storage.logfile import LogFile, Step, digest_of
 
 APPLICATION = 0x56494557  # "VIEW"
-FORMAT = 1
-PAGE_BYTES = (
-    1 << 14
-)  # batches are long: pages of 4 KB take twice the time, longer ones slow short batches down
+FORMAT = 2  # 1 knew no log beside the file; such files are read, and become files of today
+PAGE_BYTES = 1 << 14  # parts and batches are long: pages of 4 KB take twice the time
 BODY_LIMIT = 1 << 26  # SQLite refuses values over a billion bytes: a long body is several records
 YIELD_SECONDS = 0.001  # locks are not fair: who takes one again at once keeps all others waiting
-DELETING_SECONDS = 0.005  # a commit never waits long behind the removal of old records
-# SQLite folds its write-ahead log into the file when it has so many pages, and somebody waits for the disk:
-# 100 ms for 16 MB, its default. To fold less at a time takes more time in all: checkpoints fold very little.
-FOLDED_PAGES, FEW_FOLDED_PAGES = 256, 64
+DELETING_SECONDS = 0.005  # whoever looks for a token never waits long behind the removal of old records
+
+log = logging.getLogger("viewlet.storage")
 
 SCHEMA = (
     "CREATE TABLE head (one INTEGER PRIMARY KEY, sequence INTEGER, fields TEXT, digest BLOB)",
@@ -46,74 +48,18 @@ SCHEMA = (
 SYNCHRONOUS = {"full": "FULL", "batch": "NORMAL", "off": "OFF"}
 
 
-@dataclass(frozen=True, slots=True)
-class Head:
-    """What the container holds: the ends of both chains, and where the log begins."""
-
-    dialect: str
-    written_by: str
-    sequence: int = 0
-    version: int = 0
-    digest: str = ""
-    generation: int = 0
-    parts_digest: str = ""
-    log_start: int = 0
-    log_start_digest: str = ""
-    log_start_version: int = 0
-    tokens: int = 0
-
-    def from_checkpoint(self, generation: int, parts_digest: str, start: Head) -> Head:
-        """The head once a checkpoint counts that was taken when ``start`` was the head."""
-        return replace(
-            self,
-            generation=generation,
-            parts_digest=parts_digest,
-            log_start=start.sequence,
-            log_start_digest=start.digest,
-            log_start_version=start.version,
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """One step of the log: a definition or a commit, with the version of the database after it."""
-
-    sequence: int
-    version: int
-    kind: str
-    token: str | None
-    body: bytes
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """One piece of a checkpoint."""
-
-    kind: str
-    name: str
-    body: bytes
-
-
-def link(previous: str, *fields: object) -> bytes:
-    """The digest of a record in a chain: of the one before it and of each field with its length.
-
-    >>> link("", "ab", "c") == link("", "a", "bc")
-    False
-    """
-    state = hashlib.blake2b(digest_size=16)
-    for field in (previous, *fields):
-        data = field if isinstance(field, bytes) else b"-" if field is None else f"+{field}".encode()
-        state.update(len(data).to_bytes(8, "little"))
-        state.update(data)
-    return state.digest()
-
-
 class Container:
     """An open container. Its methods may be called from several threads: each is one transaction."""
 
+    compresses = False
+    """Are batches to be compressed? Here that takes longer than writing what it saves."""
+
     def __init__(self, path: Path, durability: str, dialect: str) -> None:
         self.path = path
-        self._mutex = threading.Lock()
+        self._mutex, self._changing = threading.Lock(), threading.Lock()
+        self._tokens: dict[str, int] = {}
+        self._accepted = False
+        self._log = LogFile(path, durability)
         self._new = not path.exists() or path.stat().st_size == 0
         if self._new:
             _create(path)
@@ -121,10 +67,12 @@ class Container:
         try:
             with self._errors("cannot be opened"):
                 self._prepare(durability)
-                self.head = self._first_head(dialect) if self._is_empty() else self._checked_head()
+                self._stored = self._first_head(dialect) if self._is_empty() else self._checked_head()
+            self._absorb()
         except BaseException:
             self._connection.close()
             raise
+        self.head = self._stored
 
     # Opening.
 
@@ -147,9 +95,10 @@ class Container:
                 )
         if self._is_empty():
             run(f"PRAGMA page_size = {PAGE_BYTES}")
+        elif written < FORMAT:
+            run(f"PRAGMA user_version = {FORMAT}")
         run("PRAGMA journal_mode = WAL")
         run(f"PRAGMA synchronous = {SYNCHRONOUS[durability]}")
-        run(f"PRAGMA wal_autocheckpoint = {FOLDED_PAGES}")
         found = [sql for (sql,) in run("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL ORDER BY rowid")]
         if found and found != list(SCHEMA):
             raise StorageError(f"{self.path} is damaged: its tables are not those of a Viewlet database")
@@ -168,7 +117,7 @@ class Container:
             run(f"PRAGMA user_version = {FORMAT}")
             for statement in SCHEMA:
                 run(statement)
-            run("INSERT INTO head VALUES (1, 0, ?, ?)", _sealed(head))
+            run("INSERT INTO head VALUES (1, 0, ?, ?)", sealed(head))
         return head
 
     def _checked_head(self) -> Head:
@@ -192,24 +141,68 @@ class Container:
 
     # The log.
 
-    def append(self, kind: str, version: int, token: str | None, body: bytes) -> None:
-        """Write one step to the end of the log; then it is as safe as the durability promises."""
+    def append(
+        self, kind: str, version: int, token: str | None, body: bytes, digest: bytes | None = None
+    ) -> None:
+        """Write one step to the end of the log; then it is as safe as the durability promises.
+
+        ``digest`` is that of the body, where it is known already. No lock of the SQLite file is taken.
+        """
+        after = self.head.sequence
+        sequence = after + max(1, -(-len(body) // BODY_LIMIT))
+        step = (sequence, version, kind, token)
+        linked = self._log.append(after, step, body, digest_of(body) if digest is None else digest)
+        if token is not None:
+            self._tokens[token] = version
+        with self._changing:
+            self.head = replace(self.head, sequence=sequence, version=version, digest=linked)
+
+    def mark(self) -> Head:
+        """The head now, for a checkpoint of this moment: later steps go to a file of their own."""
+        self._log.rotate(self.head.sequence)
+        return self.head
+
+    def _absorb(self) -> None:
+        """Copy the steps of the log beside the file into it, all at once."""
+        before = self._stored
         with self._errors("cannot be written"), self._transaction() as run:
-            head = self.head
+            self._insert(run, self._log.steps(before.sequence, before.digest), before)
+        if self._stored is not before:
+            self._flush()
+        self._log.start(self._stored.sequence, self._stored.digest)
+
+    def accept(self) -> None:
+        """What was found is all that there was: the log beside the file, which is in it now, may go."""
+        self._log.remove()
+        self._accepted = True
+
+    def _flush(self) -> None:
+        """What was written is on the disk, unless it was asked never to be: now what it replaces may go."""
+        with self._mutex, self._errors("cannot be written"):
+            self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+    def _insert(self, run: Callable[..., sqlite3.Cursor], steps: Iterable[Step], head: Head) -> None:
+        for step in steps:
+            body = step.body
             bodies = [body[at : at + BODY_LIMIT] for at in range(0, len(body), BODY_LIMIT)] or [b""]
             sequence, digest = head.sequence, head.digest
             for number, piece in enumerate(bodies, 1):
                 sequence, final = sequence + 1, int(number == len(bodies))
-                linked = link(digest, sequence, version, kind, token, final, piece)
-                row = (sequence, version, kind, token, final, piece, linked)
+                linked = link(digest, sequence, step.version, step.kind, step.token, final, piece)
+                row = (sequence, step.version, step.kind, step.token, final, piece, linked)
                 run("INSERT INTO log VALUES (?, ?, ?, ?, ?, ?, ?)", row)
                 digest = linked.hex()
-            if token is not None:
-                run("INSERT INTO tokens VALUES (?, ?, ?)", (token, version, link("", token, version)))
-            tokens = head.tokens + (token is not None)
-            self._replace_head(
-                replace(head, sequence=sequence, version=version, digest=digest, tokens=tokens)
-            )
+            tokens = {} if step.token is None else {step.token: step.version}
+            head = self._with_tokens(run, tokens, head)
+            head = replace(head, sequence=sequence, version=step.version, digest=digest)
+        if head is not self._stored:
+            self._replace_head(head)
+
+    @staticmethod
+    def _with_tokens(run: Callable[..., sqlite3.Cursor], tokens: dict[str, int], head: Head) -> Head:
+        for token, version in tokens.items():
+            run("INSERT INTO tokens VALUES (?, ?, ?)", (token, version, link("", token, version)))
+        return replace(head, tokens=head.tokens + len(tokens))
 
     def entries(self) -> Iterator[Entry]:
         """The steps after the checkpoint, in order, each checked against the chain."""
@@ -258,24 +251,13 @@ class Container:
 
     def version_of(self, token: str) -> int | None:
         """The version that the batch with a token made; ``None`` if there was none."""
+        if (known := self._tokens.get(token)) is not None:
+            return known
         with self._mutex, self._errors("cannot be read"):
             row = self._connection.execute("SELECT version FROM tokens WHERE token = ?", (token,)).fetchone()
             return None if row is None else int(row[0])
 
     # The checkpoint.
-
-    @contextmanager
-    def writing_much(self) -> Iterator[None]:
-        """Much will be written in the background: nobody shall wait long for the disk because of it."""
-        self._fold(FEW_FOLDED_PAGES)
-        try:
-            yield
-        finally:
-            self._fold(FOLDED_PAGES)
-
-    def _fold(self, pages: int) -> None:
-        with self._mutex, self._errors("cannot be written"):
-            self._connection.execute(f"PRAGMA wal_autocheckpoint = {pages}")
 
     def write_part(self, generation: int, part: Part, previous: str) -> str:
         """Write a piece of a checkpoint that does not count yet; returns its digest, for the next piece."""
@@ -287,9 +269,18 @@ class Container:
 
     def adopt(self, generation: int, parts_digest: str, start: Head) -> None:
         """From now on open from this checkpoint, which was taken when ``start`` was the head."""
-        with self._errors("cannot be written"), self._transaction():
-            adopted = self.head.from_checkpoint(generation, parts_digest, start)
+        tokens = {token: n for token, n in list(self._tokens.items()) if n <= start.version}
+        with self._errors("cannot be written"), self._transaction() as run:
+            head = self._with_tokens(run, tokens, self._stored)
+            head = replace(head, sequence=start.sequence, version=start.version, digest=start.digest)
+            adopted = head.from_checkpoint(generation, parts_digest, start)
             self._replace_head(replace(adopted, written_by=installed_version("viewlet")))
+        self._flush()
+        self._log.remove(before=start.sequence)
+        for token in tokens:
+            del self._tokens[token]
+        with self._changing:
+            self.head = self.head.from_checkpoint(generation, parts_digest, start)
 
     def discard(self) -> None:
         """Remove the log before the checkpoint, and other checkpoints, a little at a time."""
@@ -336,14 +327,14 @@ class Container:
     @contextmanager
     def _transaction(self) -> Iterator[Callable[..., sqlite3.Cursor]]:
         with self._mutex:
-            run, before = self._connection.execute, getattr(self, "head", None)
+            run, before = self._connection.execute, getattr(self, "_stored", None)
             run("BEGIN IMMEDIATE")
             try:
                 yield run
                 run("COMMIT")
             except BaseException:
                 if before is not None:
-                    self.head = before
+                    self._stored = before
                 if self._connection.in_transaction:
                     run("ROLLBACK")
                 raise
@@ -351,12 +342,10 @@ class Container:
     def _replace_head(self, head: Head) -> None:
         """Only the head that we know is replaced: if the file has moved on without us, nothing is written."""
         update = "UPDATE head SET sequence = ?, fields = ?, digest = ? WHERE one = 1 AND sequence = ?"
-        values = (head.sequence, *_sealed(head), self.head.sequence)
+        values = (head.sequence, *sealed(head), self._stored.sequence)
         if self._connection.execute(update, values).rowcount != 1:
-            raise StorageError(
-                f"{self.path} holds a batch that this process was interrupted in: close it and open it again"
-            )
-        self.head = head
+            raise StorageError(f"{self.path} was changed by another process: close it and open it again")
+        self._stored = head
 
     @contextmanager
     def _errors(self, what: str) -> Iterator[None]:
@@ -366,12 +355,24 @@ class Container:
             if "locked" in str(reason):
                 raise StorageError(f"{self.path} {what}: it is open in another process") from reason
             raise StorageError(f"{self.path} {what}: {reason}") from reason
+        except OSError as reason:
+            raise StorageError(f"{self.path} {what}: {reason.strerror}") from reason
 
     def _broken(self, reason: str) -> StorageError:
         return StorageError(f"{self.path} is damaged: {reason}; restore it from a copy")
 
     def close(self) -> None:
-        """Close the file; SQLite folds its write-ahead log into it."""
+        """Move the log into the file and close it; SQLite folds its write-ahead log into it.
+
+        Without room the log stays beside the file, to be moved when it is opened again.
+        """
+        self._log.close()
+        if self._accepted:
+            try:
+                self._absorb()
+                self._log.remove()
+            except StorageError as reason:
+                log.warning("the log stays beside the file: %s", reason)
         with self._mutex, self._errors("cannot be closed"):
             self._connection.close()
 
@@ -381,12 +382,8 @@ class Container:
         Closing would fold the write-ahead log into the file under the parent's hands, so the connection is
         made immortal in this process.
         """
+        self._log.leave()
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._connection))
-
-
-def _sealed(head: Head) -> tuple[str, bytes]:
-    fields = json.dumps({name: getattr(head, name) for name in Head.__slots__})
-    return fields, link("", fields)
 
 
 def _create(path: Path) -> None:

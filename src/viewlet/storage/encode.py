@@ -1,8 +1,8 @@
 """Commits, rows and map entries as bytes, and back.
 
 Rows are Arrow IPC streams of the declared types with their weights in a last column, which is found by its
-place: whatever a column is called, it cannot be taken for the weight. Entries of maps are JSON, since a sum
-may be an integer of any size or a fraction.
+place: whatever a column is called, it cannot be taken for the weight. It is left out where every row is
+inserted once. Entries of maps are JSON, since a sum may be an integer of any size or a fraction.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from fractions import Fraction
 from itertools import islice
 from typing import TypeVar
 
-import numpy as np
 import pyarrow as pa
 
 from viewlet.backends.base import ArrowChanges, Change, Row
@@ -25,7 +24,7 @@ from viewlet.sql.catalog import Catalog, Table
 from viewlet.values import arrow_column, arrow_schema, to_arrow
 
 ROWS_PER_BLOCK = 1 << 16
-COMPRESSED_BYTES = 1 << 14  # from here on LZ4 takes less time than writing and hashing what it saves
+COMPRESSED_BYTES = 1 << 14  # less is not worth it
 WEIGHTS = "weight"
 
 Item = TypeVar("Item")
@@ -40,9 +39,11 @@ class Commit:
     token: str | None = None
 
 
-def encode_changes(changes: Mapping[str, Sequence[Change]], catalog: Catalog) -> bytes:
+def encode_changes(
+    changes: Mapping[str, Sequence[Change]], catalog: Catalog, *, compress: bool = True
+) -> bytes:
     """The changes of all tables: a line of JSON with names and sizes, then one Arrow stream per table."""
-    streams = {name: encode_part(part, catalog[name].columns) for name, part in changes.items()}
+    streams = {name: _part(part, catalog[name].columns, compress) for name, part in changes.items()}
     header = json.dumps({name: len(stream) for name, stream in streams.items()}).encode()
     return b"".join([header, b"\n", *streams.values()])
 
@@ -59,39 +60,46 @@ def decode_changes(body: bytes, catalog: Catalog) -> dict[str, ArrowChanges]:
 
 def encode_part(changes: Sequence[Change], columns: Schema) -> bytes:
     """The changes of one table as an Arrow IPC stream; an Arrow batch is written as it is."""
-    if isinstance(changes, ArrowChanges):
-        return _stream([_weighted(changes)])
-    return encode_rows(((change.row, change.weight) for change in changes), columns)
+    return bytes(_part(changes, columns, compress=True))
 
 
 def encode_rows(rows: Iterable[tuple[Row, int]], columns: Schema) -> bytes:
     """Rows with weights as one Arrow IPC stream, a block after the other."""
+    return bytes(_rows(rows, columns, compress=True))
 
+
+def _part(changes: Sequence[Change], columns: Schema, compress: bool) -> pa.Buffer:
+    if isinstance(changes, ArrowChanges):
+        return _stream([_weighted(changes)], compress)
+    return _rows(((change.row, change.weight) for change in changes), columns, compress)
+
+
+def _rows(rows: Iterable[tuple[Row, int]], columns: Schema, compress: bool) -> pa.Buffer:
     def table(block: list[tuple[Row, int]]) -> pa.Table:
         weights = pa.array([weight for _, weight in block], pa.int64())
         return to_arrow([row for row, _ in block], columns).append_column(WEIGHTS, weights)
 
-    return _stream(map(table, blocks(rows, ROWS_PER_BLOCK)))
+    return _stream(map(table, blocks(rows, ROWS_PER_BLOCK)), compress)
 
 
 def _weighted(changes: ArrowChanges) -> pa.Table:
-    weights = np.ones(len(changes), np.int8) if changes.weights is None else changes.weights
-    return pa.Table.from_batches([changes.batch]).append_column(WEIGHTS, pa.array(weights))
+    rows = pa.Table.from_batches([changes.batch])
+    return rows if changes.weights is None else rows.append_column(WEIGHTS, pa.array(changes.weights))
 
 
-def _stream(tables: Iterable[pa.Table]) -> bytes:
+def _stream(tables: Iterable[pa.Table], compress: bool) -> pa.Buffer:
     """Tables of one schema as an Arrow IPC stream; nothing for no rows."""
     sink = pa.BufferOutputStream()
     writer: pa.RecordBatchStreamWriter | None = None
     for table in tables:
         if table.num_rows:
-            compression = "lz4" if table.nbytes >= COMPRESSED_BYTES else None
+            compression = "lz4" if compress and table.nbytes >= COMPRESSED_BYTES else None
             options = pa.ipc.IpcWriteOptions(compression=compression, use_threads=False)
             writer = writer or pa.ipc.new_stream(sink, table.schema, options=options)
             writer.write_table(table)
     if writer is not None:
         writer.close()
-    return sink.getvalue().to_pybytes()  # type: ignore[no-any-return]
+    return sink.getvalue()
 
 
 def decode_rows(stream: bytes | memoryview, table: Table) -> ArrowChanges:
@@ -100,11 +108,13 @@ def decode_rows(stream: bytes | memoryview, table: Table) -> ArrowChanges:
         columns = [pa.chunked_array([], field.type) for field in arrow_schema(table.columns)]
         return arrow_changes(table, columns, None)
     with pa.ipc.open_stream(pa.py_buffer(stream)) as reader:
-        *values, weights = reader.read_all().columns
-    pairs = zip(values, table.columns, strict=True)
+        columns = reader.read_all().columns
+    pairs = zip(columns, table.columns, strict=False)
     checked = [arrow_column(column, declared, table.name) for column, declared in pairs]
-    counts = weights.cast(pa.int64()).to_numpy()
-    return arrow_changes(table, checked, None if (counts == 1).all() else counts)
+    if len(columns) == len(table.columns):
+        return arrow_changes(table, checked, None)
+    (weights,) = columns[len(table.columns) :]
+    return arrow_changes(table, checked, weights.cast(pa.int64()).to_numpy())
 
 
 def encode_entries(entries: Iterable[tuple[Key, Number]]) -> bytes:
@@ -129,7 +139,7 @@ def decode_entries(body: bytes) -> Iterator[tuple[Key, Number]]:
 
 def encode_block(block: pa.RecordBatch) -> bytes:
     """Entries of a frozen map as an Arrow IPC stream."""
-    return _stream([pa.Table.from_batches([block])])
+    return bytes(_stream([pa.Table.from_batches([block])], compress=True))
 
 
 def decode_block(body: bytes) -> Iterator[pa.RecordBatch]:

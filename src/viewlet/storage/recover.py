@@ -21,8 +21,9 @@ from viewlet.calculus.evaluate import Key, Number
 from viewlet.errors import StorageError
 from viewlet.sql.catalog import TableKind
 from viewlet.sql.parse import CreateTable, CreateView, Drop
+from viewlet.storage.chain import Entry, Part
 from viewlet.storage.checkpoint import ViewState
-from viewlet.storage.container import SYNCHRONOUS, Container, Entry, Part
+from viewlet.storage.container import SYNCHRONOUS, Container
 from viewlet.storage.definitions import Definition, decode_definition
 from viewlet.storage.encode import Commit, decode_block, decode_changes, decode_entries, decode_rows
 from viewlet.storage.journal import Durability, Durable
@@ -59,6 +60,7 @@ def open_into(
     try:
         container = Container(path, durability, database.dialect)
         _check_complete(container, lock.left_behind)
+        container.accept()
         Recovery(database, container, progress or _bar(path)).run()
         return Durable(container, lock, database.snapshot, checkpoint_bytes)
     except BaseException:

@@ -1,6 +1,6 @@
 /* Operations on one arena: 0 slot bytes = allocate, 1 slot = free, 2 = report, 3 = save and load,
  * 4 bytes = reserve, 5 slot bytes = allocate only within the limit, 6 slot bytes = allocate through another
- * mapping of the same file, as another process would.
+ * mapping of the same file, as another process would; 7 bytes = have memory for so much growth.
  * First word: memory limit. Second: 1 = file-backed. */
 #include "driver.h"
 
@@ -111,6 +111,10 @@ int main(void) {
         case 6:
             slot = take(&in);
             allocate_elsewhere(&a, slot, (uint64_t)take(&in));
+            break;
+        case 7:
+            give(vl_make_present(&a, (uint64_t)take(&in)));
+            a.errors = 0;
             break;
         default:
             require(false, "unknown operation");

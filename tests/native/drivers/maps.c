@@ -46,8 +46,8 @@ typedef struct {
     int32_t s;
 } by_s_key;
 VL_INLINE by_s_key by_s_of(const full_record *r) { return (by_s_key){r->key.s}; }
-VL_INLINE uint64_t by_s_hash(const by_s_key *k) { return vl_hash1((uint64_t)k->s); }
-VL_INLINE bool by_s_equal(const by_s_key *p, const by_s_key *q) { return p->s == q->s; }
+VL_INLINE uint64_t by_s_hash(const by_s_key *k) { return vl_spread((uint32_t)k->s); }
+#define VL_SLICE_EXACT
 #define VL_SLICE by_s
 #define VL_SLICE_MAP full
 #include "slice.h"

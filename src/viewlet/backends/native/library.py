@@ -138,6 +138,9 @@ class OpenProgram(Protocol):
     def bytes(self) -> int:
         """Bytes of the whole state."""
 
+    def present(self, bytes: int) -> None:
+        """Have memory for so many bytes of growth, cleared and mapped; MemoryError if there is none."""
+
     def close(self) -> None:
         """Give the state back."""
 

@@ -126,7 +126,7 @@ def write_orders(out: Writer, at: CRecord, write_key: Callable[[str, Sequence[in
         if order.is_pair or form_of(at.record.keys[order.axis.position].type) is Form.I128:
             out.line("#define ORD_KEY_INT128")
         if order.sliced:
-            out.line(f"#define ORD_LEAF {16 if order.axis.holds == 'sums' else 8}")  # most slices are small
+            out.line(f"#define ORD_LEAF {32 if order.axis.holds == 'sums' else 8}")  # most slices are small
         out.line('#include "ordered_tree.h"')
         with out.block("typedef struct"):
             out.line("bool known, after;")

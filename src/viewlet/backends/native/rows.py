@@ -1,8 +1,11 @@
 """The loop over the rows of a batch: a few rows at a time, in passes that each do one kind of work.
 
 First the conditions that every row must meet choose the rows that count, without a jump per row; then text is
-interned and the memory that lookups will want is asked for; then the trigger runs, row by row and in order.
-The passes before it change nothing that a trigger reads, so all effects of a row still precede the next row.
+interned; then the trigger runs, row by row and in order, and asks for the memory that rows further on want.
+What is done ahead changes nothing that a trigger reads, so all effects of a row still precede the next row.
+
+Memory is asked for a few rows ahead, and not for many rows at once: a processor drops what it is asked for
+while some two dozen answers are outstanding.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ from typing import TypeAlias
 from viewlet.backends.native.columns import load, needed_here, open_column, used_columns
 from viewlet.backends.native.forms import CValue, Form, Writer, form_of
 from viewlet.backends.native.operations import Operations, is_plain
+from viewlet.backends.native.orders import orders_of
 from viewlet.backends.native.scalars import Registry
 from viewlet.backends.native.storage import CRecord
 from viewlet.calculus.nodes import Argument
@@ -29,10 +33,25 @@ WEIGHTS = {
 }
 """The weight of a row in C. One that comes or goes more often at once is refused at the boundary."""
 
-MOST_PREFETCHES = 4
+MOST_PREFETCHES = 6
 
 Lookup: TypeAlias = tuple[str, tuple[tuple[int, Argument], ...]]
 """A record, and key positions of it with their arguments."""
+
+
+AHEAD = 8
+"""A step of a lookup comes so many rows before the next one, and the last twice as many before the lookup."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """Memory that can be asked for once the step before it has come: ``call`` with a key of the ``index``."""
+
+    at: CRecord
+    index: str
+    keys: tuple[tuple[int, Argument], ...]
+    call: str
+    ahead: int
 
 
 def write_rows(
@@ -59,7 +78,6 @@ def write_rows(
         out.line("const int64_t end = to - base < VL_ROWS ? to : base + VL_ROWS;")
         loop.choose(conditions)
         texts = loop.intern(body)
-        loop.prefetch(body)
         loop.run(body, texts)
     out.line("return to;")
 
@@ -115,25 +133,24 @@ class _RowLoop:
                     self.out.line(f"ids{i}[j] = {load(self.out, i, self.table.parameters[i]).text};")
         return texts
 
-    def prefetch(self, body: Block) -> None:
-        """Ask for the places where lookups will begin; only where a table is too large for the cache."""
+    def run(self, body: Block, texts: Mapping[str, CValue]) -> None:
+        """The trigger itself, with what it asks for ahead where a table is too large for the cache."""
         names = {self.table.parameters[i].name for i in self.used}
         wanted = list(dict.fromkeys(_lookups(body, names, self.records)))[:MOST_PREFETCHES]
-        for record, keys in wanted:
-            at = self.records[record]
-            index, map_ = at.name, at.map
-            if len(keys) < len(at.record.keys) and tuple(i for i, _ in keys) != at.record.home:
-                index = at.slice(tuple(i for i, _ in keys))
-                map_ = f"&s->{at.name}.{index}"
-            with self.out.block(f"if (VL_UNLIKELY({index}_is_large({map_})))"), self._rows():
-                row = self._row()
-                row.load_columns(keys)
-                key, _ = row.key(at, f"{index}_key", keys)
-                self.out.line(f"{index}_prefetch(a, {map_}, &{key});")
-
-    def run(self, body: Block, texts: Mapping[str, CValue]) -> None:
-        """The trigger itself."""
-        with self._rows():
+        looped = {(op.record, op.bound) for op in body if isinstance(op, Loop)}
+        steps = [step for keyed in wanted for step in _steps(keyed, self.records, looped=keyed in looped)]
+        steps += _tree_steps(body, names, self.records)
+        for at in dict.fromkeys(step.at for step in steps):
+            self.out.line(f"const bool {at.name}_large = {at.name}_is_large({at.map});")
+        large = " || ".join(dict.fromkeys(f"{step.at.name}_large" for step in steps))
+        lead = max((step.ahead for step in steps), default=0)
+        if steps:
+            self.out.line(f"const int64_t lead = VL_UNLIKELY({large}) ? {lead} : 0;")
+        with self.out.block(f"for (int64_t j = {'-lead' if steps else '0'}; j < n; j++)"):
+            if steps:
+                self._ask(steps)
+                self.out.line("if (j < 0) continue;")
+            self._place("j")
             if self.weight.text == "w":
                 self.out.line("const int64_t w = weights ? weights[i] : 1;")
                 self.out.line("(void)w;")
@@ -144,11 +161,27 @@ class _RowLoop:
             row.block(body)
             self.out.line("if (VL_UNLIKELY(a->errors)) return i;")
 
+    def _ask(self, steps: list[_Step]) -> None:
+        """Steps of lookups for the rows further on, those of one row together."""
+        with self.out.block("if (lead)"):
+            for ahead in sorted({step.ahead for step in steps}, reverse=True):
+                with self.out.block(f"if ((uint64_t)(j + {ahead}) < (uint64_t)n)"):
+                    self._place(f"j + {ahead}")
+                    row = self._row()
+                    for step in (step for step in steps if step.ahead == ahead):
+                        row.load_columns(step.keys)
+                        key, _ = row.key(step.at, f"{step.index}_key", step.keys)
+                        self.out.line(f"if ({step.at.name}_large) {step.call.format(key=f'&{key}')};")
+
+    def _place(self, j: str) -> None:
+        """``i`` is the place in the columns of the row that counts as number ``j``."""
+        self.out.line(f"const int64_t i = base + {f'chosen[{j}]' if self.picky else j};")
+
     @contextmanager
     def _rows(self) -> Iterator[None]:
         """A loop over the rows that count."""
         with self.out.block("for (int64_t j = 0; j < n; j++)"):
-            self.out.line(f"const int64_t i = base + {'chosen[j]' if self.picky else 'j'};")
+            self._place("j")
             yield
 
     def _row(self) -> Operations:
@@ -159,7 +192,7 @@ class _RowLoop:
 
 
 def _lookups(body: Block, columns: set[str], records: Mapping[str, CRecord]) -> Iterator[Lookup]:
-    """Lookups that happen for every row under keys that are columns as they came."""
+    """Lookups that happen for every row, or as often as a loop has entries, under keys that are columns."""
     for op in body:
         match op:
             case Get(record, keys) if keys:
@@ -168,15 +201,61 @@ def _lookups(body: Block, columns: set[str], records: Mapping[str, CRecord]) -> 
                 at = records[record]
                 wanted = [_placing(at, keys), *(tuple((i, keys[i]) for i in p) for p in at.record.slices)]
             case Loop(record, bound) if bound:
+                yield from _lookups(op.body, columns, records)
                 wanted = [bound]
             case _:
                 continue
         for keyed in wanted:
-            numbers = (k for _, k in keyed if isinstance(k, Var) and k.type.kind is not Kind.VARCHAR)
-            if sum(key.name in columns for key in numbers) == len(keyed):
+            if _are_columns(keyed, columns):
                 yield record, keyed
 
 
 def _placing(at: CRecord, keys: tuple[Argument, ...]) -> tuple[tuple[int, Argument], ...]:
     """The keys that decide the place of an entry."""
     return tuple((i, keys[i]) for i in at.record.home or range(len(keys)))
+
+
+def _steps(lookup: Lookup, records: Mapping[str, CRecord], *, looped: bool) -> Iterator[_Step]:
+    """Slots of a hash table, then what they lead to; the entries of a slice, if there is a loop over them."""
+    record, keys = lookup
+    at, index = records[record], records[record].name
+    if len(keys) == len(at.record.keys) or tuple(i for i, _ in keys) == at.record.home:
+        calls = [f"{index}_prefetch(a, {at.map}, {{key}})"]
+        if at.pooled:
+            calls.append(f"{index}_prefetch_record(a, {at.map}, {{key}})")
+    else:
+        index = at.slice(tuple(i for i, _ in keys))
+        slots = f"&s->{at.name}.{index}"
+        calls = [
+            f"{index}_prefetch(a, {slots}, {{key}})",
+            f"{index}_prefetch_ids(a, {slots}, {{key}})",
+            f"{index}_prefetch_records(a, {at.map}, {slots}, {{key}})",
+        ][: 3 if looped else 2]
+    for later, call in enumerate(reversed(calls)):
+        yield _Step(at, index, keys, call, AHEAD * (later + 2))
+
+
+def _tree_steps(body: Block, columns: set[str], records: Mapping[str, CRecord]) -> Iterator[_Step]:
+    """The trees of ordered indexes that are kept for each value of some columns: slots, trees, roots."""
+    for op in body:
+        if not isinstance(op, Add) or op.later:
+            continue
+        at = records[op.record]
+        for order in orders_of(at):
+            keys = tuple((i, op.keys[i]) for i in order.axis.by)
+            if not keys or not _are_columns(keys, columns):
+                continue
+            trees, own = f"{order.name}s", f"&s->{at.name}.{order.name}"
+            find = f"const {trees}_record *e = {trees}_find(a, {own}, {{key}})"
+            calls = [
+                f"{trees}_prefetch(a, {own}, {{key}})",
+                f"{trees}_prefetch_record(a, {own}, {{key}})",
+                f"{{{{ {find}; if (e) vl_prefetch_node(a, e->tree.root, sizeof({order.name}_leaf)); }}}}",
+            ]
+            for later, call in enumerate(reversed(calls)):
+                yield _Step(at, trees, keys, call, AHEAD * (later + 2))
+
+
+def _are_columns(keys: tuple[tuple[int, Argument], ...], columns: set[str]) -> bool:
+    """Are all keys numbers that came with the row?"""
+    return all(isinstance(k, Var) and k.type.kind is not Kind.VARCHAR and k.name in columns for _, k in keys)

@@ -166,10 +166,27 @@ def _slice(out: Writer, at: CRecord, positions: tuple[int, ...]) -> None:
         parts.append(f".nulls = r->key.nulls & {_mask(at, positions):#x}")
     head = f"VL_INLINE {index}_key {index}_of(const {at.name}_record *r)"
     out.line(f"{head} {{ return ({index}_key){{{', '.join(parts)}}}; }}")
-    _hash_and_equal(out, index, at, positions)
+    if exact := _one_word(at, positions):
+        out.line(f"VL_INLINE uint64_t {index}_hash(const {index}_key *p) {{ return vl_spread({exact}); }}")
+        out.line("#define VL_SLICE_EXACT")
+    else:
+        _hash_and_equal(out, index, at, positions)
     out.line(f"#define VL_SLICE {index}")
     out.line(f"#define VL_SLICE_MAP {at.name}")
     out.line('#include "slice.h"')
+
+
+def _one_word(at: CRecord, positions: Sequence[int]) -> str | None:
+    """A word that says all of a key of one column, if there is one."""
+    if len(positions) != 1 or _mask(at, positions):
+        return None
+    match stored_form(at.record.keys[positions[0]].type)[0]:
+        case "int32_t" | "uint32_t":
+            return f"(uint32_t)p->k{positions[0]}"
+        case "int64_t":
+            return f"(uint64_t)p->k{positions[0]}"
+        case _:
+            return None
 
 
 def _struct(out: Writer, name: str, members: Iterable[Member]) -> None:

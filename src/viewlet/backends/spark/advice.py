@@ -58,12 +58,13 @@ def advice(program: DistProgram) -> Iterator[str]:
     for rows in SIZES:
         expected = predict(rows, rounds)
         yield (
-            f"a batch of {rows:,}: about {expected.spread:.0f} ms in {rounds} rounds, "
+            f"a batch of {rows:,}: about {expected.spread:.0f} ms in {rounds} round{'s' * (rounds != 1)}, "
             f"{expected.here:.0f} ms in one process"
         )
     for held in HELD:
+        about = float(f"{break_even(rounds, held):.1e}")  # two digits are more than is known
         yield (
             f"Spark SQL again over {held:,} rows: about {predict(0, rounds, held).again:,.0f} ms, "
-            f"faster from batches of about {break_even(rounds, held):,} rows on"
+            f"faster from batches of about {about:,.0f} rows on"
         )
     yield "one process is faster as long as the state fits into it: viewlet.connect() without a session"

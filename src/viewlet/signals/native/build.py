@@ -22,14 +22,16 @@ from viewlet.errors import BackendError
 FLAGS = ("-O3", "-march=native", "-std=gnu11", "-fPIC", "-shared", "-fno-math-errno")
 
 
-def build(sources: Sequence[Path], flags: Sequence[str] = FLAGS) -> Path:
+def build(sources: Sequence[Path], headers: Sequence[Path] = (), flags: Sequence[str] = FLAGS) -> Path:
     """The shared library of ``sources``: compiled now, or found where an earlier call left it.
+
+    ``headers`` are what they include from their own directory.
 
     Raises :class:`~viewlet.errors.BackendError` where there is no compiler or it refuses the source.
     """
     compiler = find_compiler()
     digest = hashlib.sha256(repr((compiler, tuple(flags), platform.processor(), _cpu_flags())).encode())
-    for source in sources:
+    for source in (*sources, *headers):
         digest.update(source.read_bytes())
     target = cache_directory() / f"signals-{digest.hexdigest()[:24]}.so"
     if not target.exists():

@@ -14,16 +14,7 @@
    of two apart would compete for the same lines of the cache. Twins of these functions are in
    ../reference.py. */
 
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-typedef int64_t i64;
-typedef double v8 __attribute__((vector_size(64)));
-typedef double v4 __attribute__((vector_size(32)));
-
-#define LOAD(type, p) ({ type loaded; memcpy(&loaded, (p), sizeof loaded); loaded; })
-#define STORE(p, v) do { __typeof__(v) stored = (v); memcpy((p), &stored, sizeof stored); } while (0)
+#include "kernels.h"
 
 enum { SKEW = 40 };
 
@@ -190,11 +181,129 @@ static void mirror(i64 n, double *x) {
     }
 }
 
+/* ---- short windows ------------------------------------------------------------------------------- */
+
+/* Windows of 16 and 32 real samples are too short to fill vectors by themselves: eight of them are transformed
+   side by side, item i of all eight being one vector. They still do not feel each other. */
+enum { LONGEST_OF_LANES = 16 }; /* complex items */
+
+struct lanes { v8 re[LONGEST_OF_LANES + 1], im[LONGEST_OF_LANES + 1]; };
+
+static inline __attribute__((always_inline)) void transform_lanes(i64 m, const double *table, struct lanes *z) {
+    struct lanes y;
+    i64 quarter = m / 4, k = quarter + SKEW;
+    for (i64 p = 0; p < quarter; p++) {
+        const double *w = table + p;
+        v8 ar = z->re[p], br = z->re[p + quarter], cr = z->re[p + 2 * quarter], dr = z->re[p + 3 * quarter];
+        v8 ai = z->im[p], bi = z->im[p + quarter], ci = z->im[p + 2 * quarter], di = z->im[p + 3 * quarter];
+        BUTTERFLY(v8, w[0], w[k], w[2 * k], w[3 * k], w[4 * k], w[5 * k]);
+        y.re[4 * p] = y0r; y.re[4 * p + 1] = y1r; y.re[4 * p + 2] = y2r; y.re[4 * p + 3] = y3r;
+        y.im[4 * p] = y0i; y.im[4 * p + 1] = y1i; y.im[4 * p + 2] = y2i; y.im[4 * p + 3] = y3i;
+    }
+    for (i64 q = 0; q < 4; q++) { /* what is left are transforms of four or two, without twiddles */
+        if (m == 8) {
+            z->re[q] = y.re[q] + y.re[q + 4]; z->re[q + 4] = y.re[q] - y.re[q + 4];
+            z->im[q] = y.im[q] + y.im[q + 4]; z->im[q + 4] = y.im[q] - y.im[q + 4];
+            continue;
+        }
+        v8 ar = y.re[q], br = y.re[q + 4], cr = y.re[q + 8], dr = y.re[q + 12];
+        v8 ai = y.im[q], bi = y.im[q + 4], ci = y.im[q + 8], di = y.im[q + 12];
+        v8 pr = ar + cr, pi = ai + ci, mr = ar - cr, mi = ai - ci;
+        v8 qr = br + dr, qi = bi + di, nr = br - dr, ni = bi - di;
+        z->re[q] = pr + qr; z->re[q + 4] = mr + ni; z->re[q + 8] = pr - qr; z->re[q + 12] = mr - ni;
+        z->im[q] = pi + qi; z->im[q + 4] = mi - nr; z->im[q + 8] = pi - qi; z->im[q + 12] = mi + nr;
+    }
+}
+
+/* Half spectra of up to eight windows of 2 m samples. */
+static inline __attribute__((always_inline)) void spectra_of_lanes(i64 m, i64 rows, i64 pitch, const double *x,
+        const double *table, const double *turn, i64 width, double *out) {
+    struct lanes z, y;
+    for (i64 b = 0; b < m; b += 4) {
+        v8 t[8];
+        for (i64 l = 0; l < 8; l++) t[l] = LOAD(v8, x + min_i64(l, rows - 1) * pitch + 2 * b);
+        transpose(t);
+        for (int i = 0; i < 4; i++) { z.re[b + i] = t[2 * i]; z.im[b + i] = t[2 * i + 1]; }
+    }
+    transform_lanes(m, table, &z);
+    z.re[m] = z.re[0];
+    z.im[m] = z.im[0];
+    for (i64 k = 0; k <= m; k++) {
+        double c = turn[k], s = turn[m + 1 + k];
+        v8 or = z.im[k] + z.im[m - k], oi = z.re[m - k] - z.re[k];
+        y.re[k] = 0.5 * (z.re[k] + z.re[m - k] + c * or + s * oi);
+        y.im[k] = 0.5 * (z.im[k] - z.im[m - k] + c * oi - s * or);
+    }
+    y.im[0] = y.im[m] = (v8){0};
+    for (i64 b = 0; b < m; b += 4) {
+        v8 t[8];
+        for (int i = 0; i < 4; i++) { t[2 * i] = y.re[b + i]; t[2 * i + 1] = y.im[b + i]; }
+        transpose(t);
+        for (i64 l = 0; l < rows; l++) STORE(out + l * width + 2 * b, t[l]);
+    }
+    for (i64 l = 0; l < rows; l++) {
+        out[l * width + 2 * m] = y.re[m][l];
+        out[l * width + 2 * m + 1] = 0;
+    }
+}
+
+/* Up to eight windows of 2 m samples from their half spectra. */
+static inline __attribute__((always_inline)) void windows_of_lanes(i64 m, i64 rows, const double *x,
+        const double *table, const double *turn, double *out) {
+    struct lanes y, z;
+    double scale = 0.5 / (double)m;
+    for (i64 b = 0; b < m; b += 4) {
+        v8 t[8];
+        for (i64 l = 0; l < 8; l++) t[l] = LOAD(v8, x + min_i64(l, rows - 1) * 2 * (m + 1) + 2 * b);
+        transpose(t);
+        for (int i = 0; i < 4; i++) { y.re[b + i] = t[2 * i]; y.im[b + i] = t[2 * i + 1]; }
+    }
+    for (i64 l = 0; l < 8; l++) y.re[m][l] = x[min_i64(l, rows - 1) * 2 * (m + 1) + 2 * m];
+    y.im[0] = y.im[m] = (v8){0};
+    for (i64 k = 0; k < m; k++) { /* parts exchanged: the inverse transform is the transform between exchanges */
+        double c = turn[k], s = turn[m + 1 + k];
+        v8 dr = y.re[k] - y.re[m - k], di = y.im[k] + y.im[m - k];
+        z.im[k] = y.re[k] + y.re[m - k] - (dr * s + di * c);
+        z.re[k] = y.im[k] - y.im[m - k] + (dr * c - di * s);
+    }
+    transform_lanes(m, table, &z);
+    for (i64 b = 0; b < m; b += 4) {
+        v8 t[8];
+        for (int i = 0; i < 4; i++) { t[2 * i] = scale * z.im[b + i]; t[2 * i + 1] = scale * z.re[b + i]; }
+        transpose(t);
+        for (i64 l = 0; l < rows; l++) STORE(out + l * 2 * m + 2 * b, t[l]);
+    }
+}
+
+static void short_spectra(i64 rows, i64 pitch, const double *x, i64 n, i64 width, const double *table,
+                          const double *turn, double *out) {
+    for (i64 r = 0; r < rows; r += 8, x += 8 * pitch, out += 8 * width) {
+        i64 few = min_i64(8, rows - r);
+        if (n == 16) spectra_of_lanes(8, few, pitch, x, table, turn, width, out);
+        else spectra_of_lanes(16, few, pitch, x, table, turn, width, out);
+    }
+}
+
+static void short_windows(i64 rows, const double *x, i64 n, const double *table, const double *turn,
+                          double *out) {
+    for (i64 r = 0; r < rows; r += 8, x += 8 * (n + 2), out += 8 * n) {
+        if (n == 16) windows_of_lanes(8, min_i64(8, rows - r), x, table, turn, out);
+        else windows_of_lanes(16, min_i64(8, rows - r), x, table, turn, out);
+    }
+}
+
+/* ---- many windows -------------------------------------------------------------------------------- */
+
 /* Spectra of `rows` real windows that begin `pitch` doubles apart: n / 2 + 1 bins each, or all n of them.
    `table` is that of n / 2. */
 i64 vs_rfft(i64 rows, i64 pitch, const double *x, i64 n, i64 all, const double *table, const double *turn,
             double *out) {
     i64 width = 2 * (all ? n : n / 2 + 1);
+    if (n / 2 <= LONGEST_OF_LANES) {
+        short_spectra(rows, pitch, x, n, width, table, turn, out);
+        for (i64 r = 0; all && r < rows; r++) mirror(n, out + r * width);
+        return 0;
+    }
     double *work = malloc((size_t)room(n / 2) * sizeof *work);
     if (!work) return -1;
     for (i64 r = 0; r < rows; r++) {
@@ -211,6 +320,10 @@ i64 vs_rfft(i64 rows, i64 pitch, const double *x, i64 n, i64 all, const double *
 /* Real windows from half spectra; the imaginary parts of the first and the last bin count as zero. */
 i64 vs_irfft(i64 rows, const double *x, i64 n, const double *table, const double *turn, double *out) {
     i64 m = n / 2;
+    if (m <= LONGEST_OF_LANES) {
+        short_windows(rows, x, n, table, turn, out);
+        return 0;
+    }
     double *work = malloc((size_t)room(m) * sizeof *work), scale = 1.0 / (double)n;
     if (!work) return -1;
     struct parts z = upper(m, work);

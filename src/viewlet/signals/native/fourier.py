@@ -12,6 +12,7 @@ from viewlet.signals.memory import empty
 from viewlet.signals.native.binding import call
 
 SHORTEST, LONGEST = 32, 1 << 16  # beyond, a transform no longer fits the second-level cache
+SHORT = (16, 32)  # real windows that are transformed eight at a time
 SKEW = 40  # as in fft.c
 DIRECT_TAPS = 64  # up to here the direct form beats overlap-save (benchmarks/signals.py)
 
@@ -19,7 +20,7 @@ DIRECT_TAPS = 64  # up to here the direct form beats overlap-save (benchmarks/si
 def rfft(windows: Values) -> Values:
     """The non-negative half of the spectrum of each real window."""
     size = windows.shape[1]
-    if not _suits(windows, _pairs(size), np.float64):
+    if not _suits_pairs(windows, size, np.float64):
         return reference.rfft(windows)
     out = empty((len(windows), size // 2 + 1), np.complex128)
     call("vs_rfft", len(windows), *_rows(windows), size, 0, table(size // 2), turn(size), out)
@@ -30,7 +31,7 @@ def fft(windows: Values) -> Values:
     """The spectrum of each window."""
     size = windows.shape[1]
     out = empty(windows.shape[:2], np.complex128)
-    if _suits(windows, _pairs(size), np.float64):
+    if _suits_pairs(windows, size, np.float64):
         call("vs_rfft", len(windows), *_rows(windows), size, 1, table(size // 2), turn(size), out)
     elif _suits(windows, size, np.complex128):
         call("vs_fft", len(windows), *_rows(windows), size, 0, table(size), out)
@@ -41,7 +42,7 @@ def fft(windows: Values) -> Values:
 
 def irfft(windows: Values, size: int) -> Values:
     """Real windows of ``size`` samples from the non-negative halves of their spectra."""
-    if not _suits(windows, _pairs(size), np.complex128) or windows.shape[1] != size // 2 + 1:
+    if not _suits_pairs(windows, size, np.complex128) or windows.shape[1] != size // 2 + 1:
         return reference.irfft(windows, size)
     out = empty((len(windows), size), np.float64)
     call("vs_irfft", len(windows), np.ascontiguousarray(windows), size, table(size // 2), turn(size), out)
@@ -58,15 +59,17 @@ def ifft(windows: Values) -> Values:
     return out
 
 
-def _pairs(size: int) -> int:
-    """A real window is transformed as this many complex numbers; 0 where its length is odd."""
-    return 0 if size % 2 else size // 2
-
-
 def _suits(windows: Values, size: int, dtype: type) -> bool:
     """Can these windows go through a complex transform of ``size``?"""
     power = SHORTEST <= size <= LONGEST and size & (size - 1) == 0
     return power and windows.ndim == 2 and windows.dtype == dtype
+
+
+def _suits_pairs(windows: Values, size: int, dtype: type) -> bool:
+    """Can real windows of ``size`` samples be transformed, as half as many complex numbers?"""
+    if size in SHORT:
+        return windows.ndim == 2 and windows.dtype == dtype
+    return size % 2 == 0 and _suits(windows, size // 2, dtype)
 
 
 def _rows(windows: Values) -> tuple[int, Values]:

@@ -13,13 +13,13 @@ from viewlet.signals.native.fourier import block_length, fft, ifft, irfft, respo
 from viewlet.signals.specs import MODES, UNWINDOWS, SampleSpec, WindowSpec
 
 FAR = 1 << 13  # groups whose output lines fill the second-level cache
-SHIFT = 10  # bits of an id that do not matter to its neighbourhood
-BLOCK = 1 << 20  # rows that are sorted by neighbourhood at a time
+SHIFT = 8  # bits of an id that do not matter to its neighbourhood
 
 __all__ = [
     "combine",
     "disorder",
     "encode",
+    "encode_direct",
     "expand",
     "fft",
     "fir",
@@ -31,9 +31,11 @@ __all__ = [
     "on_grid",
     "rational",
     "rfft",
+    "rounds",
     "sample",
     "scatter",
     "trim",
+    "turn",
     "unwindow",
     "window",
 ]
@@ -42,6 +44,25 @@ __all__ = [
 def encode(keys: Ints, table: Values, labels: Ints, count: Values, out: Ints) -> int:
     """Number integer keys through the hash table; how many rows before the table was half full."""
     return _call("vs_encode", keys, len(keys), table, len(table) - 1, labels, count, out)
+
+
+def encode_direct(keys: Ints, direct: Values, labels: Ints, count: Values, out: Ints) -> int:
+    """Number small keys through a table of all of them; how many rows before one lay outside."""
+    size, room = len(direct), len(labels)
+    return _call("vs_encode_direct", keys, len(keys), direct, size, room, labels, count, out)
+
+
+def rounds(keys: Ints) -> int:
+    """How many keys take turns, row after row, for at least two rounds; 0 where they do not."""
+    return _call("vs_rounds", keys, len(keys))
+
+
+def turn(column: Values, keys: int) -> Values:
+    """Rows of ``keys`` keys in turns, put one key after the other."""
+    column = _c(column)
+    out = empty(len(column), column.dtype)
+    _call("vs_turn", column, len(column), keys, out)
+    return out
 
 
 def group(ids: Ints, scratch: Ints) -> tuple[Ints, Ints, Ints | None]:
@@ -61,8 +82,8 @@ def group_points(ids: Ints, scratch: Ints, start: Ints, values: Values) -> tuple
         start, values = _c(start), _c(values)
         to_start, to_values = empty(len(start)), empty(len(values), np.float64)
         if len(keys) > FAR:
-            rows, parts = empty((BLOCK, 3)), (len(scratch) - 1 >> SHIFT) + 1
-            room = rows, BLOCK, np.empty(parts, np.int64), parts, SHIFT
+            parts = (len(scratch) - 1 >> SHIFT) + 1
+            room = empty((len(ids), 3)), np.empty(parts, np.int64), parts, SHIFT
             _call("vs_place_far", ids, len(ids), scratch, start, values, *room, to_start, to_values)
         else:
             _call("vs_place_pair", ids, len(ids), scratch, start, values, to_start, to_values)
@@ -106,7 +127,7 @@ def sample(events: Events, values: Values, spec: SampleSpec, state: PerKey) -> R
     """Values at the beats of a grid, by active events and interpolation."""
     runs, room = spec.bounds(events, state)
     keys, first, ptr = np.empty(runs, np.int64), np.empty(runs, np.int64), np.empty(runs + 1, np.int64)
-    out = empty((room, *values.shape[1:]), values.dtype)
+    out = empty((room + 2, *values.shape[1:]), values.dtype)  # two that may be computed in vain
     constant = np.full(values.shape[1:], spec.constant, values.dtype)
     end = None if events.end is None else _c(events.end)
     count = _call(

@@ -32,8 +32,8 @@ class Ingress(Operator[Events]):
         self.time_type: pa.DataType = pa.int64()
         self.index: KeyIndex | None = None
 
-    def bind(self, schema: pa.Schema) -> None:
-        """Learn the column types; a column that is not there is refused."""
+    def require_columns(self, schema: pa.Schema) -> None:
+        """Refuse a table without one of the columns."""
         node = self.node
         names = (*node.key, node.time, *(() if node.end is None else (node.end,)), *node.value)
         for name in names:
@@ -41,8 +41,12 @@ class Ingress(Operator[Events]):
                 raise SignalTypeError(
                     f"source {node.name!r} has no column {name!r}; there are {', '.join(schema.names)}"
                 )
-        self.time_type = schema.field(node.time).type
-        self.key_types = [schema.field(name).type for name in node.key]
+
+    def bind(self, schema: pa.Schema) -> None:
+        """Learn the column types."""
+        self.require_columns(schema)
+        self.time_type = schema.field(self.node.time).type
+        self.key_types = [schema.field(name).type for name in self.node.key]
         self.index = self.spaces.index(self.key_types or [pa.int64()])
 
     def prepare(self, table: pa.Table) -> Events:
@@ -102,18 +106,23 @@ class Ingress(Operator[Events]):
     def _grouped(self, table: pa.Table, start: Ints, end: Ints | None, columns: dict[str, Column]) -> Events:
         if self.index is None:
             raise SignalTypeError(f"source {self.node.name!r} was never bound to a schema")
-        if self.node.key:
-            ids = self.index.encode([_column(table, name) for name in self.node.key])
-        else:
+        if not self.node.key:
             self.index.encode([pa.array([0])])
             whole = np.array([0, len(start)][: 1 + (len(start) > 0)])
             return Events(np.zeros(len(whole) - 1, np.int64), whole, start, end, columns)
-        if end is None and len(columns) == 1:
+        keys = [_column(table, name) for name in self.node.key]
+        turns = self.index.turns(keys) if end is None and _are_words(columns.values()) else None
+        if turns is not None:
+            return _events_of_turns(turns, start, columns)
+        return self._sorted(self.index.encode(keys), start, end, columns)
+
+    def _sorted(self, ids: Ints, start: Ints, end: Ints | None, columns: dict[str, Column]) -> Events:
+        if self.index is None:
+            raise SignalTypeError(f"source {self.node.name!r} was never bound to a schema")
+        if end is None and len(columns) == 1 and _are_words(columns.values()):
             ((name, column),) = columns.items()
-            if isinstance(column, np.ndarray) and column.dtype == np.float64 and column.ndim == 1:
-                scratch = self.index.scratch()
-                keys, ptr, start, column = kernels().group_points(ids, scratch, start, column)
-                return Events(keys, ptr, start, None, {name: column})
+            keys, ptr, start, column = kernels().group_points(ids, self.index.scratch(), start, column)
+            return Events(keys, ptr, start, None, {name: column})
         keys, ptr, pos = kernels().group(ids, self.index.scratch())
         if pos is None:
             return Events(keys, ptr, start, end, columns)
@@ -162,6 +171,22 @@ class Ingress(Operator[Events]):
         label = self.index.describe(key) if self.index is not None and self.node.key else None
         named = "the event" if label is None else f"key {label}: the event"
         return f"source {self.node.name!r}, {named} at {describe_time(events.start[row], self.clock)}"
+
+
+def _are_words(columns: Iterable[Column]) -> bool:
+    """Are all columns real samples, of eight bytes each?"""
+    return all(isinstance(c, np.ndarray) and c.dtype == np.float64 and c.ndim == 1 for c in columns)
+
+
+def _events_of_turns(keys: Ints, start: Ints, columns: dict[str, Column]) -> Events:
+    """Points of keys that take turns: nothing need be counted, a transposition brings them together."""
+    rounds, rest = divmod(len(start), len(keys))
+    order = np.arange(len(keys) + 1)
+    ptr = order * rounds + np.minimum(order, rest)
+    if len(keys) == 1:
+        return Events(keys, ptr, start, None, columns)
+    moved: dict[str, Column] = {name: kernels().turn(column, len(keys)) for name, column in columns.items()}
+    return Events(keys, ptr, kernels().turn(start, len(keys)), None, moved)
 
 
 def _column(table: pa.Table, name: str) -> pa.Array:

@@ -30,6 +30,8 @@ class Backend(Reader, Protocol):
     """A database with tables; see the classes of this folder."""
 
     dialect: str
+    large: int
+    """From so many rows of a table on, following it by triggers is worth a C compiler's time."""
 
     def condition(self, partition: Partition, fragments: frozenset[int]) -> exp.Expr:
         """That a row lies in one of the fragments, in the form that this database evaluates best."""
@@ -72,6 +74,12 @@ class Backend(Reader, Protocol):
 
     def pending(self, since: Version, tables: Iterable[Table]) -> int | None:
         """How many changes there were since a version, about; ``None`` if they are unknown."""
+
+    def staged_columns(self, table: Table, columns: Sequence[Column], selecting: bool) -> pa.Table | None:
+        """Some columns of the staged changes and ``_weight``, if they are at hand without a query.
+
+        ``selecting`` says that a query would fetch some of the changes only.
+        """
 
     def staged_rows(self, table: Table, columns: Sequence[Column]) -> list[Row]:
         """Some columns of the staged changes that appear."""

@@ -42,6 +42,7 @@ class ViewletDatabase:
     dialect = "spark"
     text_is_bytes = True
     small = 0
+    large = 0
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -167,6 +168,10 @@ class ViewletDatabase:
     def pending(self, since: Version, tables: Iterable[Table]) -> int | None:
         """Changes are not kept."""
         return 0 if since == self.version() else None
+
+    def staged_columns(self, table: Table, columns: Sequence[Column], selecting: bool) -> pa.Table | None:
+        """Never asked for: nothing is staged."""
+        raise AssertionError(f"changes of {table.name} are not staged")
 
     def staged_rows(self, table: Table, columns: Sequence[Column]) -> list[Row]:
         """Never asked for: nothing is staged."""

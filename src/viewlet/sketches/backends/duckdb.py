@@ -39,13 +39,17 @@ class DuckDB:
     dialect = "duckdb"
     text_is_bytes = True
     small = 5_000_000
+    large = 500_000
 
     def __init__(self, connection: Any) -> None:
         self._connection = connection
         self._described: object = None
         self._catalog = Catalog()
         self._nested = False
-        self._applied: list[tuple[int, str, int]] = []
+        self._applied: list[tuple[int, str, pa.Table]] = []
+        self._since = 0
+        self._logged: dict[str, int] = {}
+        self._number: int | None = None
         for statement in (
             f"CREATE SCHEMA IF NOT EXISTS {SCHEMA}",
             f"CREATE TABLE IF NOT EXISTS {SCHEMA}.version (number BIGINT)",
@@ -231,32 +235,41 @@ class DuckDB:
             yield
             return
         self._fetch("BEGIN TRANSACTION")
-        self._nested = True
+        self._nested, self._number = True, None
+        applied = list(self._applied)
         try:
             yield
             self._fetch("COMMIT")
         except BaseException:
+            self._applied = applied
             self._fetch("ROLLBACK")
             raise
         finally:
-            self._nested = False
+            self._nested, self._number = False, None
 
     def version(self) -> Version:
-        """A number that grows by one with every batch."""
-        return self._fetch(f"SELECT number FROM {SCHEMA}.version")[0][0]
+        """A number that grows by one with every batch; within a transaction it is read once."""
+        if self._number is None or not self._nested:
+            ((self._number,),) = self._fetch(f"SELECT number FROM {SCHEMA}.version")
+        return self._number
+
+    def _next_version(self) -> None:
+        self._fetch(f"UPDATE {SCHEMA}.version SET number = number + 1")
+        self._number = None
 
     def apply(self, changes: Mapping[Table, Sequence[Change]]) -> None:
         """Write the log, then the table."""
         with self.snapshot():
-            self._fetch(f"UPDATE {SCHEMA}.version SET number = number + 1")
+            self._next_version()
             version = self.version()
-            for table, part in changes.items():
-                self._connection.register("_viewlet_batch", weighted_batch(table, part))
+            batches = {table: weighted_batch(table, part) for table, part in changes.items()}
+            for table, batch in batches.items():
+                self._connection.register("_viewlet_batch", batch)
                 try:
                     self._apply(table, version)
                 finally:
                     self._connection.unregister("_viewlet_batch")
-        self._applied += [(version, table.name, len(part)) for table, part in changes.items()]
+        self._applied += [(version, table.name, batch) for table, batch in batches.items()]
 
     def _apply(self, table: Table, version: int) -> None:
         columns = ", ".join(f'"{name}"' for name in table.column_names)
@@ -292,28 +305,43 @@ class DuckDB:
 
     def stage(self, since: Version, tables: Iterable[Table]) -> dict[str, int] | None:
         """The logs after a version, unless a table changed behind the store's back."""
-        self._fetch(f"SET VARIABLE {SINCE} = {int(since)}::BIGINT")
+        self._since = since
         counts: dict[str, int] = {}
         for table in tables:
-            ((expected, first, count, staged),) = self._fetch(
+            # All in one call: statements cost more than what they do.
+            ((expected, first, count, staged, self._number),) = self._fetch(
+                f"SET VARIABLE {SINCE} = {int(since)}::BIGINT; "
                 f'SELECT count, since, (SELECT count(*) FROM "{table.name}"), '
-                f"(SELECT count(*) FROM {_log(table.name)} WHERE {VERSION} > ?) "
-                f"FROM {SCHEMA}.tracked WHERE name = ?",
-                [since, table.name],
+                f"(SELECT count(*) FROM {_log(table.name)} WHERE {VERSION} > {int(since)}), "
+                f"(SELECT number FROM {SCHEMA}.version) "
+                f"FROM {SCHEMA}.tracked WHERE name = {exp.Literal.string(table.name).sql('duckdb')}"
             )
             if count != expected:
-                self._fetch(f"UPDATE {SCHEMA}.version SET number = number + 1")
+                self._next_version()
                 self._reset(table.name)
                 return None
             if since < first:
                 return None
             counts[table.name] = staged
+        self._logged = counts
         return {name: count for name, count in counts.items() if count}
 
     def pending(self, since: Version, tables: Iterable[Table]) -> int | None:
         """By what went through this object: whether to use a sketch is decided for every query."""
         names = {table.name for table in tables}
-        return sum(rows for version, name, rows in self._applied if version > since and name in names)
+        return sum(len(rows) for version, name, rows in self._applied if version > since and name in names)
+
+    def staged_columns(self, table: Table, columns: Sequence[Column], selecting: bool) -> pa.Table | None:
+        """The batches that went through this object, if these are all that the log has.
+
+        To select among them is the query's business: here that is quick.
+        """
+        parts = [
+            rows for version, name, rows in self._applied if version > self._since and name == table.name
+        ]
+        if selecting or not parts or sum(map(len, parts)) != self._logged[table.name]:
+            return None
+        return pa.concat_tables(parts).select([*(column.name for column in columns), WEIGHT])
 
     def staged_rows(self, table: Table, columns: Sequence[Column]) -> list[Row]:
         """Some columns of the staged insertions."""

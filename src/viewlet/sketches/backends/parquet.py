@@ -12,12 +12,13 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from sqlglot import exp
 
 from viewlet.backends.base import Change
 from viewlet.core.types import Column, Type, Value
 from viewlet.sketches.backends.base import Version, arrow_rows, weighted_batch
-from viewlet.sketches.backends.parquet_files import ParquetFiles, PreparedBatch, rows_in
+from viewlet.sketches.backends.parquet_files import ParquetFiles, PreparedBatch, read_columns, rows_in
 from viewlet.sketches.cost import Skipping
 from viewlet.sketches.lineage import by_value
 from viewlet.sketches.operators.base import Row
@@ -36,6 +37,8 @@ class Engine(Protocol):
     dialect: str
     check: float
     """What one range of a condition costs per row, in units of reading the row and computing on it."""
+    large: int
+    """From so many rows on triggers are worth a C compiler's time: fewer where queries cost more."""
 
     def name_files(self, name: str, files: Sequence[str], root: Path, folders: Sequence[Column]) -> None:
         """Let a name in queries mean the rows of these files, which lie in folders below a root."""
@@ -49,6 +52,7 @@ class DuckDBEngine:
 
     dialect = "duckdb"
     check = 0.14
+    large = 500_000
 
     def __init__(self, connection: Any) -> None:
         self._connection = connection
@@ -71,6 +75,7 @@ class SparkEngine:
 
     dialect = "spark"
     check = 0.05
+    large = 20_000
 
     def __init__(self, session: Any) -> None:
         self._session = session
@@ -93,10 +98,12 @@ class Parquet:
 
     def __init__(self, engine: Engine, tables: Mapping[str, str | Path]) -> None:
         self._engine = engine
-        self.dialect = engine.dialect
+        self.dialect, self.large = engine.dialect, engine.large
         self._files = {name.lower(): ParquetFiles(name.lower(), Path(path)) for name, path in tables.items()}
         self._catalog = Catalog(files.table for files in self._files.values())
         self._shown: dict[str, tuple[str, ...]] = {}
+        self._staged: dict[str, list[str]] = {}
+        self._queried: set[str] = set()
         self._show()
 
     def _show(self) -> None:
@@ -134,8 +141,16 @@ class Parquet:
         return exp.to_table(reduced)
 
     def staged(self, name: str) -> exp.Table:
-        """The changes that the sketch has not seen."""
+        """The changes that the sketch has not seen; from now on they are shown to the engine."""
+        self._queried.add(name)
+        self._show_staged()
         return exp.to_table(f"_changes_{name}")
+
+    def _show_staged(self) -> None:
+        """What nobody queries is not shown: engines take longer to look at a file than we to read it."""
+        for name, paths in self._staged.items():
+            if name in self._queried:
+                self._name(f"_changes_{name}", paths)
 
     def condition(self, partition: Partition, fragments: frozenset[int]) -> exp.Expr:
         """An OR of ranges, which engines compare with the footers of row groups."""
@@ -221,8 +236,8 @@ class Parquet:
         changed = self._changes(since, tables)
         if changed is None:
             return None
-        for name, paths in changed.items():
-            self._name(f"_changes_{name}", paths)
+        self._staged = changed
+        self._show_staged()
         return {name: rows_in(paths) for name, paths in changed.items()}
 
     def pending(self, since: Version, tables: Iterable[Table]) -> int | None:
@@ -241,11 +256,15 @@ class Parquet:
                 found[table.name] = paths
         return found
 
+    def staged_columns(self, table: Table, columns: Sequence[Column], selecting: bool) -> pa.Table | None:
+        """From the files themselves: for an engine to select among them would take longer."""
+        return read_columns(self._staged[table.name], [*(column.name for column in columns), WEIGHT])
+
     def staged_rows(self, table: Table, columns: Sequence[Column]) -> list[Row]:
         """Some columns of the staged insertions."""
-        listed = [exp.column(column.name, quoted=True) for column in columns]
-        query = exp.select(*listed).distinct().from_(self.staged(table.name)).where(f"{WEIGHT} > 0")
-        return self.rows(self.sql(query), [column.type for column in columns])
+        staged = read_columns(self._staged[table.name], [*(column.name for column in columns), WEIGHT])
+        inserted = staged.filter(pc.greater(staged[WEIGHT], 0)).drop_columns([WEIGHT])
+        return arrow_rows(inserted, [column.type for column in columns])
 
     def forget(self, versions: Sequence[Version]) -> None:
         """Remove changes that every sketch has seen."""

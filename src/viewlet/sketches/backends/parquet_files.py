@@ -381,5 +381,15 @@ def rows_in(paths: Sequence[str]) -> int:
     return sum(pq.read_metadata(path).num_rows for path in paths)
 
 
+def read_columns(paths: Sequence[str], names: Sequence[str]) -> pa.Table:
+    """Some columns of some files, by their names in small letters and under these."""
+    parts = []
+    for path in paths:
+        originals = {field.lower(): field for field in pq.read_schema(path).names}
+        part = pq.read_table(path, columns=[originals[name] for name in names])
+        parts.append(part.select([originals[name] for name in names]).rename_columns(list(names)))
+    return pa.concat_tables(parts)
+
+
 def _tuples(table: pa.Table) -> list[tuple[Any, ...]]:
     return list(zip(*(column.to_pylist() for column in table.columns), strict=True))

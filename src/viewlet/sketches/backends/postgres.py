@@ -46,6 +46,7 @@ class Postgres:
     dialect = "postgres"
     text_is_bytes = False
     small = 20_000
+    large = 500_000
 
     def __init__(self, connection: Any) -> None:
         self._connection = connection
@@ -304,6 +305,10 @@ class Postgres:
             "AND NOT (_transaction = %s::text::xid8 AND _entry <= %s)",
             [snapshot, str(own), last],
         )
+
+    def staged_columns(self, table: Table, columns: Sequence[Column], selecting: bool) -> pa.Table | None:
+        """They take a query."""
+        return None
 
     def staged_rows(self, table: Table, columns: Sequence[Column]) -> list[Row]:
         """Some columns of the staged insertions."""

@@ -17,6 +17,7 @@
  *   T *p = vl_at(&a, r);  vl_ref r = vl_ref_of(&a, p);
  *   vl_free(&a, &account, r, bytes);                      the same bytes as at allocation
  *   vl_reserve(&a, bytes)                                 the next `bytes` of growth cannot fail
+ *   vl_make_present(&a, bytes)                            nor wait for the system
  *
  * Contracts a structure built on this can rely on:
  *   - A block holds at least `bytes`, rounded up to its size class (at most 12.5 % more; use
@@ -78,6 +79,7 @@ enum {
     VL_SLAB = 16 * 1024, /* a run of small blocks */
     VL_PAGE = 4096,
     VL_GROWTH = 1 << 18, /* commit at least this much at a time */
+    VL_PREFETCHED = 512, /* bytes of a block that are asked for ahead */
 };
 #define VL_MAGIC UINT64_C(0x0a72614c74576956) /* "ViWtLar\n" read little-endian: also rejects the other byte order */
 #define VL_RESERVE_DEFAULT (UINT64_C(1) << 38)
@@ -117,6 +119,11 @@ typedef struct {
 VL_INLINE vl_header *vl_head(const vl_arena *a) { return (vl_header *)(void *)a->base; }
 VL_INLINE void *vl_at(const vl_arena *a, vl_ref r) { return a->base + r; }
 VL_INLINE vl_ref vl_ref_of(const vl_arena *a, const void *p) { return (vl_ref)((const uint8_t *)p - a->base); }
+
+/* The lines of a block that will be read soon. */
+VL_INLINE void vl_prefetch_node(const vl_arena *a, vl_ref r, uint64_t bytes) {
+    for (uint64_t i = 0; i < bytes && i < VL_PREFETCHED; i += 64) __builtin_prefetch(a->base + r + i);
+}
 VL_INLINE bool vl_failed(const vl_arena *a) { return VL_UNLIKELY(a->errors != 0); }
 
 /* ---- size classes: 1..8 units of 16 bytes, then eight steps per doubling ---- */
@@ -368,6 +375,18 @@ VL_FUNCTION bool vl_reserve(vl_arena *a, uint64_t bytes) {
         a->errors |= VL_E_MEMORY;
         return false;
     }
+    return true;
+}
+
+/* The same, and the memory is taken from the system now: what grows into it meets no page that must be made
+ * and cleared first. */
+VL_FUNCTION bool vl_make_present(vl_arena *a, uint64_t bytes) {
+    if (!vl_reserve(a, bytes)) return false;
+    uint64_t from = vl_round_up(vl_head(a)->top, VL_PAGE), to = from + bytes < a->committed ? from + bytes : a->committed;
+    if (to <= from) return true;
+    VL_UNPOISON(a->base + from, to - from);
+    for (uint64_t at = from; at < to; at += VL_PAGE) ((volatile uint8_t *)a->base)[at] = 0;
+    VL_POISON(a->base + from, to - from);
     return true;
 }
 

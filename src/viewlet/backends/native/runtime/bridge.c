@@ -734,6 +734,15 @@ static PyObject *Program_bytes(Program *self, PyObject *unused) {
     return PyLong_FromUnsignedLongLong(vl_head(&self->instance.arena)->live);
 }
 
+static PyObject *Program_present(Program *self, PyObject *given) {
+    unsigned long long bytes = PyLong_AsUnsignedLongLong(given);
+    if (PyErr_Occurred() || !check_open(self)) return NULL;
+    vl_arena *a = &self->instance.arena;
+    if (vl_make_present(a, bytes)) Py_RETURN_NONE;
+    a->errors = 0; /* nothing happened */
+    return PyErr_Format(PyExc_MemoryError, "there is no memory for %llu bytes more", bytes);
+}
+
 static void forget_notes(Program *self) {
     vl_undo *u = &self->instance.undo;
     free(u->bytes);
@@ -927,6 +936,7 @@ static PyMethodDef Program_methods[] = {
     {"counts", (PyCFunction)Program_counts, METH_VARARGS, "counts(record, schema, array) -> bytes of 64-bit integers"},
     {"sizes", (PyCFunction)Program_sizes, METH_NOARGS, "sizes() -> [(entries, bytes)] by record"},
     {"bytes", (PyCFunction)Program_bytes, METH_NOARGS, "bytes of the whole state"},
+    {"present", (PyCFunction)Program_present, METH_O, "present(bytes): have memory for so much growth"},
     {"twin", (PyCFunction)Program_twin, METH_NOARGS, "the same program without state"},
     {"thaw", (PyCFunction)Program_thaw, METH_O, "thaw(fd): take over a state that was saved"},
     {"amounts", (PyCFunction)Program_amounts, METH_VARARGS, "amounts(record, field, after, most) -> (after, runs)"},

@@ -26,6 +26,12 @@ VL_INLINE uint64_t vl_hash1(uint64_t x) { return vl_fold(x ^ VL_SEED2, VL_SEED0)
 VL_INLINE uint64_t vl_hash2(uint64_t x, uint64_t y) { return vl_fold(vl_fold(x ^ VL_SEED2, VL_SEED0) ^ y, VL_SEED1); }
 VL_INLINE uint64_t vl_hash3(uint64_t x, uint64_t y, uint64_t z) { return vl_fold(vl_hash2(x, y) ^ z, VL_SEED2); }
 
+/* Different words stay different. */
+VL_INLINE uint64_t vl_spread(uint64_t x) {
+    x = (x ^ x >> 32) * VL_SEED0;
+    return x ^ x >> 32;
+}
+
 /* The key word of a DOUBLE: SQL groups 0.0 with -0.0 and NaN with NaN. */
 VL_INLINE uint64_t vl_f64_key(double x) {
     uint64_t word;

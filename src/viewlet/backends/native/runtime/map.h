@@ -30,7 +30,7 @@ typedef struct {
 enum {
     VL_INPLACE_LEAST = 8, /* slots of the smallest table */
     VL_INPLACE_ROOMY = 4096, /* up to here tables double and are at most half full: they fit into the cache */
-    VL_LARGE_MAP = 10000, /* entries from which a table leaves the cache, and prefetching pays */
+    VL_LARGE_MAP = 4096, /* entries from which a table leaves the cache, and prefetching pays */
     VL_AHEAD = 12,       /* how many lookups ahead a batch prefetches */
 };
 

@@ -74,7 +74,9 @@ VL_FUNCTION bool VL_M(_init)(vl_arena *a, vl_map_inplace *m) {
 VL_INLINE bool VL_M(_is_large)(const vl_map_inplace *m) { return m->count > VL_LARGE_MAP; }
 
 VL_INLINE void VL_M(_prefetch)(const vl_arena *a, const vl_map_inplace *m, const VL_M(_key) * key) {
-    __builtin_prefetch((const VL_M(_record) *)vl_at(a, m->slots) + vl_slot_of(VL_M(_hash)(key), m->size));
+    const VL_M(_record) *r = (const VL_M(_record) *)vl_at(a, m->slots) + vl_slot_of(VL_M(_hash)(key), m->size);
+    __builtin_prefetch(r);
+    if (64 % sizeof *r) __builtin_prefetch((const uint8_t *)(r + 1) - 1); /* it may lie on two lines */
 }
 
 VL_INLINE VL_M(_record) * VL_M(_find)(const vl_arena *a, const vl_map_inplace *m, const VL_M(_key) * key) {

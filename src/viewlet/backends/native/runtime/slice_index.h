@@ -4,20 +4,21 @@
 
 #include "arena.h"
 
+/* Where the word decides the key (VL_SLICE_EXACT), a slot answers without a look at any record. */
 typedef struct {
-    uint32_t hash, n; /* n = 0: a free slot */
-    union {
-        uint32_t id;    /* n = 1 */
-        vl_ref vector;  /* n > 1: uint32_t[capacity + 1], [0] = log2(capacity + 1) */
-    } at;
+    uint64_t word;   /* from the key's columns; its top bits say where the slot belongs */
+    uint32_t at[2];  /* {0, 0}: free; {id, VL_ALONE}: one record; else the two halves of a vector's vl_ref:
+                        uint32_t[2 + capacity], [0] = log2 of its words, [1] = how many ids */
 } vl_slice_slot;
+
+#define VL_ALONE UINT32_C(0xffffffff)
 
 typedef struct {
     vl_account account;
     vl_ref slots;
     uint64_t count; /* distinct keys */
     uint64_t grow_at;
-    uint32_t mask, shift; /* 32 - log2(slots) */
+    uint32_t mask, shift; /* 64 - log2(slots) */
 } vl_slice_index;
 
 typedef struct {

@@ -1,0 +1,65 @@
+/* What the kernels of viewlet.signals share. Each handles all groups of a micro-batch in one call, and carries
+   its state between calls.
+
+   Conventions. A sample is `w` doubles (1 real, 2 complex, c channels). Keys are dense group numbers and
+   index every state array. Runs are gap-free stretches: run r holds ticks first[r] .. first[r] + n - 1 of
+   group key[r], n = ptr[r+1] - ptr[r], and its samples start at val + ptr[r] * w. Runs of one group come in
+   time order. Every function has a NumPy twin of the same name in ../reference.py, which defines it. */
+
+#ifndef VIEWLET_SIGNALS_KERNELS_H
+#define VIEWLET_SIGNALS_KERNELS_H
+
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef int64_t i64;
+typedef double v8 __attribute__((vector_size(64)));
+typedef double v4 __attribute__((vector_size(32)));
+
+#define LOAD(type, p) ({ type loaded; memcpy(&loaded, (p), sizeof loaded); loaded; })
+#define STORE(p, v) do { __typeof__(v) stored = (v); memcpy((p), &stored, sizeof stored); } while (0)
+
+/* Item j of x[i] and item i of x[j] change places. */
+static inline void transpose(v8 x[8]) {
+    v8 a[8], b[8];
+    for (int i = 0; i < 8; i += 2) {
+        a[i] = __builtin_shufflevector(x[i], x[i + 1], 0, 8, 2, 10, 4, 12, 6, 14);
+        a[i + 1] = __builtin_shufflevector(x[i], x[i + 1], 1, 9, 3, 11, 5, 13, 7, 15);
+    }
+    for (int i = 0; i < 8; i += 4)
+        for (int l = 0; l < 2; l++) {
+            b[i + l] = __builtin_shufflevector(a[i + l], a[i + l + 2], 0, 1, 8, 9, 4, 5, 12, 13);
+            b[i + l + 2] = __builtin_shufflevector(a[i + l], a[i + l + 2], 2, 3, 10, 11, 6, 7, 14, 15);
+        }
+    for (int i = 0; i < 4; i++) {
+        x[i] = __builtin_shufflevector(b[i], b[i + 4], 0, 1, 2, 3, 8, 9, 10, 11);
+        x[i + 4] = __builtin_shufflevector(b[i], b[i + 4], 4, 5, 6, 7, 12, 13, 14, 15);
+    }
+}
+
+static inline i64 min_i64(i64 a, i64 b) { return a < b ? a : b; }
+static inline i64 max_i64(i64 a, i64 b) { return a > b ? a : b; }
+
+static inline i64 floor_div(i64 a, i64 b) {
+    i64 q = a / b;
+    return q - (a % b != 0 && (a < 0) != (b < 0));
+}
+
+static inline i64 ceil_div(i64 a, i64 b) { return -floor_div(-a, b); }
+
+/* Runs in the making. */
+struct writer { i64 runs, n, tick; i64 *key, *first, *ptr; };
+
+/* Make room for one sample of `key` at `tick`, opening a run where it does not continue the last one. */
+static inline i64 put(struct writer *out, i64 key, i64 tick) {
+    if (out->runs == 0 || out->key[out->runs - 1] != key || out->tick != tick) {
+        out->key[out->runs] = key;
+        out->first[out->runs++] = tick;
+    }
+    out->tick = tick + 1;
+    out->ptr[out->runs] = ++out->n;
+    return out->n - 1;
+}
+
+#endif
