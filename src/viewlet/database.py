@@ -97,6 +97,7 @@ def _shallow() -> Iterator[None]:
 
 def connect(
     target: object = None,
+    folder: str | os.PathLike[str] | None = None,
     *,
     backend: Backend = "auto",
     strategy: Strategy = "auto",
@@ -109,6 +110,8 @@ def connect(
 ) -> Database:
     """A database in this process: in memory, or in the file at a path; or on a Spark session.
 
+    ``folder`` goes with a session: a folder of any file system that Hadoop knows, in which the database is
+    durable; a text is a Hadoop path, ``hdfs://...`` or relative to the session's default file system.
     ``durability`` says what an acknowledged batch survives: ``"full"`` (the default) a power failure,
     ``"batch"`` and ``"off"`` the death of this process; after a power failure ``"batch"`` may lack the last
     batches and ``"off"`` may be lost. A checkpoint is written after each ``checkpoint_bytes`` of log.
@@ -128,7 +131,11 @@ def connect(
         from viewlet.spark_database import connect_spark
 
         options = {"durability": durability, "memory_limit": memory_limit, "spill": spill}
-        return connect_spark(target, backend, strategy, dialect, options)
+        return connect_spark(target, folder, backend, strategy, dialect, checkpoint_bytes, options)
+    if folder is not None:
+        raise StorageError(
+            f"folder={os.fspath(folder)!r} goes with a SparkSession: connect(path) without one"
+        )
     engines = backend if spill is None else partial(engine_for, backend, spill=_existing(Path(spill)))
     database = Database(backend=engines, strategy=strategy, dialect=dialect)
     if target is not None:

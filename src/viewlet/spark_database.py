@@ -1,13 +1,15 @@
 """A database on a Spark session: the state of views lives in partitions on its executors.
 
 Tables with kept rows (CREATE TABLE) are kept and checked on the driver, and so are batches on their way to
-the partitions; a STREAM keeps nothing there. Views are gathered on the driver when they are read. A session
-whose ``spark.viewlet.database`` names a folder has a durable database there (``spark_journal.py``).
+the partitions; a STREAM keeps nothing there. Views are gathered on the driver when they are read. With a
+folder, or in a session whose ``spark.viewlet.database`` names one, it is durable (``spark_journal.py``).
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -27,11 +29,16 @@ from viewlet.values import to_arrow
 from viewlet.workers import Traffic
 
 FOLDER = "spark.viewlet.database"
-CHECKPOINT_BYTES = 64 << 20
 
 
 def connect_spark(
-    target: object, backend: Backend, strategy: Strategy, dialect: str, options: Mapping[str, object]
+    target: object,
+    folder: str | os.PathLike[str] | None,
+    backend: Backend,
+    strategy: Strategy,
+    dialect: str,
+    checkpoint_bytes: int,
+    options: Mapping[str, object],
 ) -> SparkDatabase:
     """A database on a Spark session; options that only databases in this process have are refused."""
     kind = type(target)
@@ -45,10 +52,10 @@ def connect_spark(
         if value is not None:
             raise BackendError(f"{name}={value!r} is for databases in this process, not on Spark")
     database = SparkDatabase(target, strategy, dialect)
-    folder = folder_of(target)
-    if folder is not None:
+    uri = folder_of(target) if folder is None else _uri(folder)
+    if uri is not None:
         try:
-            attach_folder(database, target, folder, CHECKPOINT_BYTES)
+            attach_folder(database, target, uri, checkpoint_bytes)
         except BaseException:
             database.close()
             raise
@@ -59,6 +66,11 @@ def folder_of(spark: Any) -> str | None:
     """The folder of a session's durable database, if it has one."""
     found: str | None = spark.conf.get(FOLDER, None)
     return found
+
+
+def _uri(folder: str | os.PathLike[str]) -> str:
+    """A Hadoop path as it is; a path of this machine with its scheme."""
+    return folder if isinstance(folder, str) else Path(folder).absolute().as_uri()
 
 
 class SparkDatabase(Database):

@@ -18,7 +18,6 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import viewlet
 import viewlet.backends.spark.native as native
-import viewlet.spark_database as spark_database
 from agree.agreement import QUICK
 from spark.test_durable import batches, define, same
 
@@ -29,16 +28,14 @@ def main() -> None:
     from pyspark.sql import SparkSession
 
     native.DEFAULT_FLAGS = QUICK
-    spark_database.CHECKPOINT_BYTES = 20_000
     spark = (
         SparkSession.builder.master("local[2]")
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
-        .config("spark.viewlet.database", folder.as_uri())
         .config("spark.viewlet.partitions", partitions)
         .getOrCreate()
     )
-    db = viewlet.connect(spark)
+    db = viewlet.connect(spark, folder, checkpoint_bytes=20_000)
     if "most" not in db.catalog:
         for name in [name for name in ("joined",) if name in db.catalog]:
             db.execute(f"DROP MATERIALIZED VIEW {name}")

@@ -26,22 +26,20 @@ VIEWS = {
     "most": "SELECT max(w) AS m FROM joined",
 }
 
-Open = Callable[[int], Database]
+Open = Callable[..., Database]
 
 
 @pytest.fixture
 def opened(spark: Any, tmp_path: Path) -> Iterator[Open]:
     """Opens the database of a folder with so many partitions; drivers before are left as a crash does."""
     left: list[Database] = []
-    spark.conf.set("spark.viewlet.database", tmp_path.as_uri())
 
-    def connect(partitions: int) -> Database:
+    def connect(partitions: int, folder: str | Path | None = tmp_path) -> Database:
         spark.conf.set("spark.viewlet.partitions", str(partitions))
-        left.append(viewlet.connect(spark))
+        left.append(viewlet.connect(spark, folder))
         return left[-1]
 
     yield connect
-    spark.conf.unset("spark.viewlet.database")
     spark.conf.unset("spark.viewlet.partitions")
     for db in left:
         db.close()
@@ -147,14 +145,18 @@ def test_any_file_system_that_hadoop_knows(spark: Any, opened: Open, tmp_path: P
     """The same folder by another scheme: a mount table of viewfs."""
     configuration = spark.sparkContext._jsc.hadoopConfiguration()
     configuration.set("fs.viewfs.mounttable.test.link./data", tmp_path.as_uri())
-    spark.conf.set("spark.viewlet.database", "viewfs://test/data/inner")
-    db = opened(1)
+    db = opened(1, "viewfs://test/data/inner")
     define(db)
     db.apply({"r": [(1, "a", 1)], "s": [(1, 5)]})
     db.checkpoint()
     db.apply({"s": [(1, 6)]})
     assert list((tmp_path / "inner").glob("checkpoint-*"))
-    assert opened(1).view("joined").rows() == [(1, "a", 11, 2)]
-    spark.conf.set("spark.viewlet.database", "nonsense://x/y")
+    spark.conf.set("spark.viewlet.database", (tmp_path / "inner").as_uri())
+    try:
+        assert opened(1, None).view("joined").rows() == [(1, "a", 11, 2)], "a setting of the session will do"
+    finally:
+        spark.conf.unset("spark.viewlet.database")
     with pytest.raises(StorageError, match="nonsense"):
-        opened(1)
+        opened(1, "nonsense://x/y")
+    with pytest.raises(StorageError, match="goes with a SparkSession"):
+        viewlet.connect(tmp_path / "file.viewlet", tmp_path)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import datetime
 import itertools
 import json
+import os
+import socket
 import subprocess
 import sys
 from decimal import Decimal
@@ -213,15 +215,15 @@ def test_what_cannot_be_run_is_refused(spark: Any, tmp_path: Path) -> None:
         load(tmp_path / "twice.py")
 
 
-@pytest.mark.slow
-def test_viewlet_run(tmp_path: Path) -> None:
-    """The command, in a process of its own."""
+@pytest.fixture
+def shop(tmp_path: Path) -> Path:
+    """A pipeline in a file, with a row that can be used and one that cannot."""
     write(tmp_path / "in" / "1.json", [{"id": "1", "customer": "ann"}, {"id": "x", "customer": "bob"}])
     file, out = tmp_path / "shop.py", str(tmp_path / "out")
     file.write_text(
         "from pyspark.sql import SparkSession\n"
         "from viewlet.pipelines import create_sink, materialized_view, table\n"
-        "@table(schema='id BIGINT NOT NULL, customer VARCHAR')\n"
+        "@table(schema='id BIGINT NOT NULL, customer VARCHAR REFERENCES customers (name)')\n"
         "def orders():\n"
         "    stream = SparkSession.active().readStream.schema('id string, customer string')\n"
         f"    return stream.json({str(tmp_path / 'in')!r})\n"
@@ -230,11 +232,56 @@ def test_viewlet_run(tmp_path: Path) -> None:
         "    return 'SELECT customer, count(*) AS n FROM orders GROUP BY customer'\n"
         f"create_sink('out', view='per_customer', format='csv', options={{'path': {out!r}}})\n"
     )
-    command = [sys.executable, "-m", "viewlet.cli", "run", str(file), "--master", "local[1]", "--json"]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert json.loads(done.stdout) == {
-        "batches": {"orders": 1},
-        "rows": {"orders": 1},
-        "quarantined": {"orders": 1},
-    }
-    assert [part.read_text() for part in (tmp_path / "out").glob("*.csv")] == ["ann,1\n"]
+    return file
+
+
+def viewlet_run(file: Path, *options: str) -> Any:
+    """The command, in a process of its own: what it says."""
+    command = [sys.executable, "-m", "viewlet.cli", "run", str(file), "--json", *options]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
+    return json.loads(done.stdout)
+
+
+def written(file: Path) -> list[str]:
+    """The lines of the sink."""
+    return sorted(
+        line for part in (file.parent / "out").glob("*.csv") for line in part.read_text().splitlines()
+    )
+
+
+@pytest.mark.slow
+def test_viewlet_run(shop: Path) -> None:
+    found = viewlet_run(shop, "--master", "local[1]")
+    assert found == {"batches": {"orders": 1}, "rows": {"orders": 1}, "quarantined": {"orders": 1}}
+    assert written(shop) == ["ann,1"]
+
+
+@pytest.mark.slow
+def test_a_standalone_cluster(shop: Path, tmp_path: Path) -> None:
+    """A master and two workers as processes of their own; a second run goes on where the first was."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = str(free.getsockname()[1])
+    script = Path(__file__).parents[2] / "scripts" / "cluster.sh"
+    settings = {"HOST": "127.0.0.1", "PORT": port, "MEMORY": "1g", "PYTHON": sys.executable}
+    with subprocess.Popen(
+        [str(script), "here", "2"],
+        env={**os.environ, **settings},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    ) as cluster:
+        try:
+            options = ["--master", f"spark://127.0.0.1:{port}", "--checkpoint", str(tmp_path / "streams")]
+            for setting in (
+                f"spark.viewlet.database={(tmp_path / 'database').as_uri()}",
+                "spark.viewlet.partitions=2",
+                "spark.executor.memory=512m",
+                "spark.driver.host=127.0.0.1",
+            ):
+                options += ["--conf", setting]
+            assert viewlet_run(shop, *options)["rows"] == {"orders": 1}
+            write(tmp_path / "in" / "2.json", [{"id": str(i), "customer": "eve"} for i in (2, 3)])
+            assert viewlet_run(shop, *options)["rows"] == {"orders": 2}
+            assert written(shop) == ["ann,1", "eve,2"]
+        finally:
+            cluster.terminate()
