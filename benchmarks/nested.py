@@ -7,9 +7,9 @@ insertions, half deletions, all effects of one before the next) in CPU nanosecon
 the time limit is told by what it did until then; nothing is extrapolated. The limits in ``benchmarks/limits``
 are C programs for one query each, over dense prices (Fenwick array) or any prices (wide-node tree); their
 answers are compared with the view's. The rival ``scans`` is our own higher-order program without ordered
-indexes, as DBToaster would run it; the other strategies recompute by ordered indexes where they can. The
-figures are those of the RPAI paper: 7 rivals, 8 growth, 9 memory and rate over a stream. Writes tables,
-plots and ``results.json`` to ``results/nested``.
+indexes; the other strategies recompute by ordered indexes where they can. The figures are those of the RPAI
+paper: 7 rivals, 8 growth, 9 memory and rate over a stream. Writes tables, plots and ``results.json`` to
+``results/nested``.
 """
 
 from __future__ import annotations

@@ -4,14 +4,32 @@ A lookup at a whole key uses the unique index that every record has. A loop with
 index on exactly these positions; if they decide the other keys, the unique index goes by them and serves
 both. A loop with none bound scans. Edges, spans, peaks and visits use an ordered index along their axis, with
 the fields that any of them sums. Nothing else gets an index.
+
+An ordered index of sums under integer keys may be dense. Keys that nobody has inserted are asked in it then:
+that must not cost more than a comparison, nor fail.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 
-from viewlet.loops.nodes import Assign, Axis, Block, Loop, Order, Peak, Record, Seek, Span, Visit, operations
+from viewlet.core.types import Type
+from viewlet.loops.nodes import (
+    Assign,
+    Axis,
+    Block,
+    Loop,
+    Order,
+    Peak,
+    Point,
+    Record,
+    Seek,
+    Span,
+    Visit,
+    operations,
+)
+from viewlet.loops.ranges import I64, can_fail, type_interval, within
 
 
 def choose_access(
@@ -26,6 +44,9 @@ def choose_access(
     used: set[str] = set()
     summed: dict[tuple[str, Axis], set[str]] = {}
     signed: set[tuple[str, str]] = set()
+    points: dict[tuple[str, Axis], set[Point]] = {}
+    sparse: set[tuple[str, Axis]] = set()
+    marked: set[tuple[str, Axis]] = set()
     for op in (op for block in blocks for op in operations(block)):
         used |= {name for at in ("record", "temporary") if (name := getattr(op, at, None))}
         match op:
@@ -35,9 +56,14 @@ def choose_access(
                 swept.add(record)
             case Seek(along=along, sums=sums):
                 summed.setdefault((along.record, along.axis), set()).update(sum_.field for sum_ in sums)
+                points.setdefault((along.record, along.axis), set()).add(op.point)
+                if op.key is not None and (op.body or any(map(can_fail, op.conditions))):
+                    sparse.add((along.record, along.axis))
             case Span(along=along, reads=reads, needs=needs):
                 summed.setdefault((along.record, along.axis), set()).update(name for name, _ in reads)
                 signed |= set(needs)
+                if any(limit is not None and not limit.own for limit in (op.start, op.stop)):
+                    marked.add((along.record, along.axis))
             case Peak(along=along, needs=needs):
                 summed.setdefault((along.record, along.axis), set())
                 signed |= set(needs)
@@ -53,7 +79,7 @@ def choose_access(
             home=homes[name],
             slices=tuple(sorted(slices.get(name, set()) - {homes[name]})),
             swept=name in swept,
-            orders=_orders(record, summed),
+            orders=_orders(record, summed, points, sparse, marked),
             signed=tuple(f.name for f in record.fields if (name, f.name) in signed),
         )
         for name, record in records.items()
@@ -61,9 +87,23 @@ def choose_access(
     }
 
 
-def _orders(record: Record, summed: Mapping[tuple[str, Axis], set[str]]) -> tuple[Order, ...]:
-    return tuple(
-        Order(axis, tuple(f.name for f in record.fields if f.name in fields))
-        for (name, axis), fields in sorted(summed.items(), key=repr)
-        if name == record.name
-    )
+def _orders(
+    record: Record,
+    summed: Mapping[tuple[str, Axis], set[str]],
+    points: Mapping[tuple[str, Axis], set[Point]],
+    sparse: Collection[tuple[str, Axis]],
+    marked: Collection[tuple[str, Axis]],
+) -> tuple[Order, ...]:
+    orders = []
+    for (name, axis), fields in sorted(summed.items(), key=repr):
+        if name == record.name:
+            own = tuple(f.name for f in record.fields if f.name in fields)
+            counts = axis.holds == "sums" and _is_integer(record.keys[axis.position].type)
+            known = () if axis.by or not counts else tuple(sorted(points.get((name, axis), ())))
+            dense = counts and (name, axis) not in sparse
+            orders.append(Order(axis, own, dense, known, dense and (name, axis) in marked))
+    return tuple(orders)
+
+
+def _is_integer(kind: Type) -> bool:
+    return not kind.is_floating and within(type_interval(kind), I64)

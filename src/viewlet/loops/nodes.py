@@ -40,6 +40,8 @@ from viewlet.triggers.records import Place
 Role: TypeAlias = Literal["map", "change", "temporary"]
 Check: TypeAlias = Literal["never", "guarded", "always"]
 Holds: TypeAlias = Literal["sums", "levels", "min", "max"]
+Point: TypeAlias = tuple[bool, tuple[tuple[str, bool], ...], bool, bool, bool, tuple[str, ...]]
+"""A kind of search along an index: see :attr:`Seek.point`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,10 +82,17 @@ class Axis:
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """An ordered index of a record; ``fields`` are those that it sums."""
+    """An ordered index of a record; ``fields`` are those that it sums.
+
+    It may take the ``dense`` form where its keys are dense. ``points`` are the kinds of searches along it
+    that begin where the last one ended; ``marked`` if edges found elsewhere divide it, which stay for long.
+    """
 
     axis: Axis
     fields: tuple[str, ...] = ()
+    dense: bool = False
+    points: tuple[Point, ...] = ()
+    marked: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,6 +295,12 @@ class Seek:
     conditions: tuple[Scalar, ...]
     holds: bool
     keeps: tuple[str, ...] = ()
+
+    @property
+    def point(self) -> Point:
+        """What tells it from other searches along its index: how it asks, and the sums that it keeps."""
+        asked = tuple((running.field, running.behind) for running in self.sums)
+        return (self.key is None, asked, self.closed, self.beyond, self.holds, self.keeps)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 #include "words.h"
 
 #define FEN_NAME dense
-#define FEN_FIELDS(F) F(int64_t, v) F(ord_i128, w)
+#define FEN_FIELDS(F) F(int64_t, v, sum) F(ord_i128, w, sum)
 #define FEN_SEEK_1 v
 #include "fenwick.h"
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from viewlet.backends.native.forms import Form, Writer, field_form, form_of, stored_form
-from viewlet.loops.nodes import Axis, Order, Record
+from viewlet.loops.nodes import Axis, Order, Point, Record
 
 if TYPE_CHECKING:
     from viewlet.backends.native.storage import CRecord
@@ -34,6 +34,11 @@ class COrder:
         return self.order.axis
 
     @property
+    def tree(self) -> str:
+        """The type of its tree, beside which a dense order has an array."""
+        return f"{self.name}_tree" if self.order.dense else self.name
+
+    @property
     def sliced(self) -> bool:
         """Is there a tree for each value of some other key columns?"""
         return bool(self.axis.by)
@@ -47,6 +52,11 @@ class COrder:
     def whole(self, record: str, tree: str) -> str:
         """The sums over all entries; of a single tree they are at hand."""
         return f"{self.name}_total(a, {tree})" if self.sliced else f"s->{record}.{self.name}_all"
+
+    def point(self, record: str, point: Point) -> str | None:
+        """Where searches of a kind begin, if they remember."""
+        known = self.order.points
+        return f"s->{record}.{self.name}_points[{known.index(point)}]" if point in known else None
 
     @property
     def is_pair(self) -> bool:
@@ -118,27 +128,34 @@ def write_orders(out: Writer, at: CRecord, write_key: Callable[[str, Sequence[in
     """The types of a record's ordered indexes; ``write_key`` declares a key of some columns."""
     for order in orders_of(at):
         name = order.name
-        out.line(f"#define ORD_NAME {name}")
         summed = [(i, form) for i, form in order.fields if order.member_of(i) != "n"]
         types = {Form.I64: "int64_t", Form.I128: "ord_i128"}
         fields = " ".join(f"F({types[form]}, {order.member_of(i)}, sum)" for i, form in summed)
-        out.line(f"#define ORD_FIELDS(F) {'F(int64_t, best, max)' if order.is_pair else fields}")
+        kind = "SUMS" if order.order.dense else "ORD"
+        out.line(f"#define {kind}_NAME {name}")
+        out.line(f"#define {kind}_FIELDS(F) {'F(int64_t, best, max)' if order.is_pair else fields}")
         if order.is_pair or form_of(at.record.keys[order.axis.position].type) is Form.I128:
             out.line("#define ORD_KEY_INT128")
         if order.sliced:
-            out.line(f"#define ORD_LEAF {32 if order.axis.holds == 'sums' else 8}")  # most slices are small
-        out.line('#include "ordered_tree.h"')
+            slots = 32 if order.axis.holds == "sums" else 8  # most slices are small
+            out.line(f"#define {kind}_LEAF {slots}")
+        if order.order.marked:
+            out.line("#define SUMS_MARKS")
+        out.line(f'#include "ordered_{"sums" if order.order.dense else "tree"}.h"')
         with out.block("typedef struct"):
             out.line("bool known, after;")
             out.line("int8_t side; /* before all keys, at or after the key, after all keys */")
             out.line(f"{name}_key key;")
             out.line(f"{name}_rec before;")
         out.lines[-1] += f" {name}_edge;"
+        if order.order.points:
+            out.line(f"typedef struct {{ bool known; {name}_key key; {name}_rec before; }} {name}_point;")
         if order.sliced:
             write_key(f"{name}s", order.axis.by)
             out.line(f"typedef struct {{ {name}s_key key; {name} tree; uint32_t id; }} {name}s_record;")
             out.line(f"#define VL_MAP {name}s")
-            out.line("#define VL_MAP_EMPTY(r) ((r)->tree.size == 0)")
+            size = f"{name}_size(&(r)->tree)" if order.order.dense else "(r)->tree.size"
+            out.line(f"#define VL_MAP_EMPTY(r) ({size} == 0)")
             out.line('#include "map_pooled.h"')
 
 
@@ -146,6 +163,11 @@ def order_members(at: CRecord) -> list[tuple[str, str, int]]:
     """What the state of a record holds for its ordered indexes and counts of negative entries."""
     found = [("vl_map_pooled" if order.sliced else order.name, order.name, 0) for order in orders_of(at)]
     found += [(f"{order.name}_rec", f"{order.name}_all", 0) for order in sums_of(at) if not order.sliced]
+    found += [
+        (f"{order.name}_point", f"{order.name}_points[{len(order.order.points)}]", 0)
+        for order in orders_of(at)
+        if order.order.points
+    ]
     if at.record.orders:
         found.append(("uint64_t", "ordered_bytes", 0))
     found += [("uint64_t", f"negative_f{i}", 0) for i in _signed(at.record)]
@@ -214,15 +236,25 @@ def _write_order_add(out: Writer, order: COrder, tests: Sequence[str], change: s
             out.line(f"{name}s_record *slice = {name}s_upsert(a, &m->{name}, &key);")
             tree = "&slice->tree"
         out.line(f"{name} *tree = {tree};")
-        out.line("const uint64_t bytes = tree->account.bytes;")
+        held = f"{name}_bytes(tree)" if order.order.dense else "tree->account.bytes"
+        out.line(f"const uint64_t bytes = {held};")
         out.line(f"const {name}_rec change = {{{change}}};")
-        out.line(f"{name}_add(a, tree, {order.key('r')}, &change, NULL);")
-        out.line("m->ordered_bytes += tree->account.bytes - bytes;")
+        out.line(f"{name}_add(a, tree, {order.key('r')}, &change{'' if order.order.dense else ', NULL'});")
+        out.line(f"m->ordered_bytes += {held} - bytes;")
+        for i in range(len(order.order.points)):
+            _write_pass(out, order, f"m->{name}_points[{i}]")
         if not order.sliced and axis.holds == "sums":
             out.line(f"{name}_join(&m->{name}_all, &change);")
         if order.sliced:
             out.line(f"{name}s_settle(a, &m->{name}, slice);")
             out.line(f"m->ordered_bytes += {slices};")
+
+
+def _write_pass(out: Writer, order: COrder, point: str) -> None:
+    """A change before a point that is remembered; without a jump, which could not be foreseen."""
+    for member in dict.fromkeys(["n", *(order.member_of(i) for i, _ in order.fields)]):
+        change = f"{order.key('r')} < {point}.key ? change.{member} : 0"
+        out.line(f"{point}.before.{member} = ORD_PLUS({point}.before.{member}, {change});")
 
 
 def note_change(out: Writer, at: CRecord, entry: str, amounts: Mapping[str, str]) -> None:

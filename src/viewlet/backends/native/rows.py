@@ -236,21 +236,31 @@ def _steps(lookup: Lookup, records: Mapping[str, CRecord], *, looped: bool) -> I
 
 
 def _tree_steps(body: Block, columns: set[str], records: Mapping[str, CRecord]) -> Iterator[_Step]:
-    """The trees of ordered indexes that are kept for each value of some columns: slots, trees, roots."""
+    """The trees of ordered indexes that are kept for each value of some columns: slots, trees, roots.
+
+    Of a dense index, the cell. (What it has instead of a root, an array, begins in the same place.)
+    """
     for op in body:
         if not isinstance(op, Add) or op.later:
             continue
         at = records[op.record]
         for order in orders_of(at):
+            if order.order.dense and not order.sliced:
+                keys = tuple(enumerate(op.keys))
+                place = f"({{key}})->k{order.axis.position}"
+                if _are_columns(keys, columns):
+                    call = f"{order.name}_prefetch(a, &s->{at.name}.{order.name}, {place})"
+                    yield _Step(at, at.name, keys, call, AHEAD)
             keys = tuple((i, op.keys[i]) for i in order.axis.by)
             if not keys or not _are_columns(keys, columns):
                 continue
             trees, own = f"{order.name}s", f"&s->{at.name}.{order.name}"
             find = f"const {trees}_record *e = {trees}_find(a, {own}, {{key}})"
+            root = "e->tree.tree.root" if order.order.dense else "e->tree.root"
             calls = [
                 f"{trees}_prefetch(a, {own}, {{key}})",
                 f"{trees}_prefetch_record(a, {own}, {{key}})",
-                f"{{{{ {find}; if (e) vl_prefetch_node(a, e->tree.root, sizeof({order.name}_leaf)); }}}}",
+                f"{{{{ {find}; if (e) vl_prefetch_node(a, {root}, sizeof({order.tree}_leaf)); }}}}",
             ]
             for later, call in enumerate(reversed(calls)):
                 yield _Step(at, trees, keys, call, AHEAD * (later + 2))

@@ -1,30 +1,26 @@
 """Edges, spans, peaks and visits in C.
 
-The predicate of a search is compiled into the walk down the tree of an ordered index (``orders.py``), where
-the sums that it reads are local variables: nothing is called per key that is asked.
+The predicate of a search is compiled into the walk along an ordered index (``orders.py`` and ``walks.py``),
+where the sums that it reads are local variables: nothing is called per key that is asked.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from functools import reduce
 from typing import TYPE_CHECKING
 
-from viewlet.backends.native.forms import CValue, Form, Writer, form_of
+from viewlet.backends.native.forms import CValue, Writer, form_of
 from viewlet.backends.native.orders import COrder, order_at
+from viewlet.backends.native.walks import DenseWalk, TreeWalk, key_value
 from viewlet.core.node import walk
-from viewlet.core.scalar import Call, Const, Scalar, Var
-from viewlet.core.types import Type
+from viewlet.core.scalar import Var
 from viewlet.loops.nodes import Along, Limit, Peak, Seek, Span, Visit
 from viewlet.loops.ranges import type_interval
 
 if TYPE_CHECKING:
     from viewlet.backends.native.operations import Operations
-
-
-STRIDE = 4
-"""So many slots of a node are passed at once where the conditions allow it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,10 +51,11 @@ class Searches:
             inner.out.line(f"{found}.known = true;")
             inner.out.line(f"{found}.side = -1;")
             tree = Searches(inner)._tree(op.along, order)
-            with inner.out.block(f"if ({tree}->root)"):
-                down = _Walk(inner.child(), op, order, tree, found)
-                down.begin()
-                (down.between_entries if op.key is None else down.at_keys)()
+            if order.order.dense:
+                with inner.out.block(f"if (VL_LIKELY({tree}->is_dense))"):
+                    DenseWalk(inner.child(), op, order, tree, found).write()
+            with inner.out.block("else") if order.order.dense else nullcontext():
+                TreeWalk(inner.child(), op, order, tree, found).write()
 
         call = self._procedure("VL_FUNCTION", op, {}, write)
         self.out.line(f"if (!{edge}.known) {call};")
@@ -182,7 +179,7 @@ class Searches:
             assert axis.of is not None
             best = f"{rec}.best" if axis.holds == "max" else f"~{rec}.best"
             with self.out.block(f"if ({rec}.n != 0)"):
-                self.out.line(f"{into} = {_key_value(order.record.keys[axis.of].type, best).text};")
+                self.out.line(f"{into} = {key_value(order.record.keys[axis.of].type, best).text};")
                 self.out.line(f"{into}_null = false;")
 
     def visit(self, op: Visit) -> None:
@@ -200,7 +197,7 @@ class Searches:
                     self.out.line(f"if ({_is_past(ends[1], key, down=op.down)}) break;")
                 inner = self.operations.child()
                 kind = order.record.keys[order.axis.position].type
-                inner.names[op.key.name] = inner.scalars.named(_key_value(kind, key))
+                inner.names[op.key.name] = inner.scalars.named(key_value(kind, key))
                 inner.block(op.body)
                 if op.once:
                     assert self.operations.target is not None, "a visit that ends with an offer is in a best"
@@ -268,172 +265,3 @@ def _is_past(edge: str, key: str, *, down: bool) -> str:
     side, sign, at = ("> 0", "<", f"{edge}.after") if down else ("< 0", ">", f"!{edge}.after")
     beyond = f"{key} {sign} {edge}.key || ({key} == {edge}.key && {at})"
     return f"{edge}.side {side} || ({edge}.side == 0 && ({beyond}))"
-
-
-def _key_value(kind: Type, text: str) -> CValue:
-    """A key of a tree as a value."""
-    if form_of(kind) is Form.F64:
-        return CValue(f"ord_double_of_key({text})", Form.F64)
-    return CValue(text, form_of(kind), None, type_interval(kind))
-
-
-@dataclass(slots=True)
-class _Walk:
-    """The walk down one tree that finds one edge."""
-
-    operations: Operations
-    op: Seek
-    order: COrder
-    tree: str
-    edge: str
-
-    @property
-    def out(self) -> Writer:
-        return self.operations.out
-
-    @property
-    def asked(self) -> list[str]:
-        """The members of running sums that the conditions read."""
-        return list(dict.fromkeys(self.order.member(running.field) for running in self.op.sums))
-
-    @property
-    def kept(self) -> list[str]:
-        """The members whose sums before the edge are wanted."""
-        return [self.order.member(field) for field in self.op.keeps]
-
-    def begin(self) -> None:
-        """What does not change during the walk."""
-        name = self.order.name
-        if self.op.key is None:
-            at = self.operations.records[self.op.along.record]
-            self.out.line(f"const {name}_rec all = {self.order.whole(at.name, self.tree)};")
-        self.operations.block(self.op.first)
-        self.out.line(f"vl_ref at = {self.tree}->root;")
-        self.out.line(f"{name}_rec before = {name}_none();")
-
-    def _ask(self, key: str, run: str) -> None:
-        """``in``: does an entry with this key, or the point behind these sums, lie before the edge?"""
-        inner = self.operations.child()
-        if self.op.key is not None:
-            key = f"ord_pair_slice({key})" if self.order.is_pair else key
-            value = _key_value(self.order.record.keys[self.order.axis.position].type, key)
-            inner.names[self.op.key.name] = inner.scalars.named(value)
-        for running in self.op.sums:
-            member = self.order.member(running.field)
-            text = f"ORD_MINUS(all.{member}, {run}{member})" if running.behind else f"{run}{member}"
-            form = next(form for i, form in self.order.fields if self.order.member_of(i) == member)
-            value = CValue(text, form, None, type_interval(running.var.type))
-            inner.names[running.var.name] = inner.scalars.named(value)
-        inner.block(self.op.body)
-        self.out.line(f"bool in = {'false' if self.op.holds else 'true'};")
-        self._conditions(inner, self.op.conditions)
-
-    def _conditions(self, inner: Operations, conditions: Sequence[Scalar]) -> None:
-        if not conditions:
-            self.out.line(f"in = {'true' if self.op.holds else 'false'};")
-            return
-        with self.out.block(f"if ({inner.scalars.condition(conditions[0])})"):
-            self._conditions(inner.child(), conditions[1:])
-
-    def between_entries(self) -> None:
-        """Passes entries one by one in each node; the point before the first entry comes first.
-
-        ``upto`` has the sums to the end of the present node, so that a node can be summed from either end.
-        """
-        edge, op = self.edge, self.op
-        self.out.line("bool begun = true;")
-        if op.beyond or not op.closed:
-            with self.out.block():
-                self._ask("", "before.")
-                self.out.line("begun = in;")
-        with self.out.block("if (begun)"):
-            self.out.line(f"{self.order.name}_rec upto = all;")
-            self.out.line("(void)upto;")
-            with self.out.block(f"for (uint32_t level = {self.tree}->height; level > 0; level--)"):
-                self._pass("inner", "i + 1 < node->len")
-                for member in self._members():
-                    self.out.line(f"upto.{member} = ORD_PLUS(before.{member}, node->cols.{member}[i]);")
-                self.out.line("at = node->child[i];")
-            self._pass("leaf", "i < node->len")
-            self.out.line(f"{edge}.side = i < node->len ? 0 : 1;")
-            with self.out.block("if (i < node->len)"):
-                self.out.line(f"{edge}.key = node->keys[i];")
-                if not op.closed:
-                    self.out.line(f"{edge}.after = true;")
-                    for member in self.kept:
-                        self.out.line(f"before.{member} = ORD_PLUS(before.{member}, node->cols.{member}[i]);")
-            self._keep()
-
-    def _members(self) -> list[str]:
-        return list(dict.fromkeys([*self.asked, *self.kept]))
-
-    def _keep(self) -> None:
-        for member in self.kept:
-            self.out.line(f"{self.edge}.before.{member} = before.{member};")
-
-    def _pass(self, kind: str, more: str) -> None:
-        """What is asked for is added up slot by slot; other sums follow, from the nearer end of the node."""
-        self.out.line(f"const {self.order.name}_{kind} *node = vl_at(a, at);")
-        self.out.line("uint32_t i = 0;")
-        if self._is_last():
-            with self.out.block("if (node->len > 1)"):
-                self._run("ORD_MINUS(upto.{0}, node->cols.{0}[node->len - 1])")
-                with self.out.block("if (in)"):
-                    self.out.line("i = node->len - 1;")
-                    self._take()
-        with self.out.block(f"for (; i + {STRIDE} < node->len; i += {STRIDE})"):
-            slots = [f"node->cols.{{0}}[i + {j}]" for j in range(STRIDE)]
-            self._run(reduce(lambda sum_, slot: f"ORD_PLUS({sum_}, {slot})", slots, "before.{0}"))
-            self.out.line("if (!in) break;")
-            self._take()
-        with self.out.block(f"for (; {more}; i++)"):
-            self._run("ORD_PLUS(before.{0}, node->cols.{0}[i])")
-            self.out.line("if (!in) break;")
-            self._take()
-        for member in (member for member in self.kept if member not in self.asked):
-            fold = f"ORD_FOLD_sum(node->cols.{member}, {{}}, {{}}, ORD_SLOTS(node->keys))"
-            near = f"ORD_PLUS(before.{member}, {fold.format(0, 'i')})"
-            far = f"ORD_MINUS(upto.{member}, {fold.format('i', 'node->len')})"
-            self.out.line(f"before.{member} = 2 * i > node->len ? {far} : {near};")
-
-    def _is_last(self) -> bool:
-        """Does the walk go on while anything lies behind? Then its edge is the last entry, or nearly so."""
-        behind = {running.var.name for running in self.op.sums if running.behind}
-        match self.op.conditions:
-            case (Call("<>", (Var(name), Const(0))),):
-                return self.op.holds and name in behind
-        return False
-
-    def _run(self, sums: str) -> None:
-        """Ask at a point; ``sums`` is the C text of a sum up to it."""
-        for member in self.asked:
-            self.out.line(f"const __typeof__(before.{member}) run_{member} = {sums.format(member)};")
-        self._ask("", "run_")
-
-    def _take(self) -> None:
-        for member in self.asked:
-            self.out.line(f"before.{member} = run_{member};")
-
-    def at_keys(self) -> None:
-        """Halves the keys of each node, in a fixed number of steps: the answers cannot be foreseen."""
-        edge = self.edge
-        with self.out.block(f"for (uint32_t level = {self.tree}->height; level > 0; level--)"):
-            self._halve("inner", "node->len - 1")
-            self.out.line("at = node->child[low];")
-        self._halve("leaf", "node->len")
-        self.out.line(f"{edge}.side = 0;")
-        self.out.line(f"{edge}.after = low == node->len;")
-        self.out.line(f"{edge}.key = node->keys[low - {edge}.after];")
-        self._keep()
-
-    def _halve(self, kind: str, slots: str) -> None:
-        self.out.line(f"const {self.order.name}_{kind} *node = vl_at(a, at);")
-        self.out.line("uint32_t low = 0;")
-        with self.out.block(f"for (uint32_t left = {slots}; left > 0;)"):
-            self.out.line("const uint32_t half = (left + 1) / 2;")
-            self._ask("node->keys[low + half - 1]", "")
-            self.out.line("low += in ? half : 0;")
-            self.out.line("left -= half;")
-        for member in self.kept:
-            passed = f"ORD_FOLD_sum(node->cols.{member}, 0, low, ORD_SLOTS(node->keys))"
-            self.out.line(f"before.{member} = ORD_PLUS(before.{member}, {passed});")

@@ -1,12 +1,13 @@
-/* fenwick.h: declares records under a dense integer domain: two flat arrays, growing at either end.
+/* fenwick.h: declares records under a dense integer domain: one flat array of cells, growing at either end.
  *
  *   #define FEN_NAME ticks
- *   #define FEN_FIELDS(F) F(int64_t, volume) F(ord_i128, turnover)      integer sums only
+ *   #define FEN_FIELDS(F) F(int64_t, volume, sum) F(ord_i128, turnover, sum)      integer sums only
  *   #define FEN_SEEK_1 volume
  *   #include "fenwick.h"
  *
- * sums[i] covers the lowest-set-bit(i) records that end at slot i, i from 1; records[i] is slot i itself.
- * A record is a row of the array: one cache line serves all fields.
+ * Cell i, i from 1, has the record of slot i - 1 and the sum of the lowest-set-bit(i) records that end there: a
+ * change finds both in one place. With FEN_NARROW every sum is held in 64 bits; whoever adds must know that they
+ * suffice.
  */
 #include "ordered_types.h"
 
@@ -14,24 +15,43 @@
 #ifndef FEN_FIELDS
 #define FEN_FIELDS(F)
 #endif
-#define FEN_ALL(F) F(int64_t, n) FEN_FIELDS(F)
+#define FEN_ALL(F) F(int64_t, n, sum) FEN_FIELDS(F)
 #define FEN_CAPACITY_LEAST 64
 #define FEN_CAPACITY_MOST (UINT64_C(1) << 36)
+#ifdef FEN_NARROW
+#define FEN_HELD(type) int64_t
+#else
+#define FEN_HELD(type) type
+#endif
 
+#ifdef FEN_LIKE
+typedef ORD_PASTE(FEN_LIKE, rec) FEN_(rec); /* those of a tree with the same fields */
+#else
 typedef struct {
-#define F(type, name) type name;
+#define F(type, name, kind) type name;
     FEN_ALL(F)
 #undef F
 } FEN_(rec);
+#endif
 
-#define F(type, name) \
+typedef struct {
+#define F(type, name, kind) FEN_HELD(type) name;
+    FEN_ALL(F)
+#undef F
+} FEN_(held);
+
+typedef struct {
+    FEN_(held) own, sum;
+} FEN_(cell);
+
+#define F(type, name, kind) \
     _Static_assert(ORD_EXACT_sum(type), "a Fenwick array keeps sums by differences: integers only");
 FEN_ALL(F)
 #undef F
 
 /* Zero-initialized is empty. */
 typedef struct {
-    vl_ref records, sums;
+    vl_ref cells;      /* one more than the capacity: cell 0 stays empty */
     int64_t low;       /* the key of slot 0 */
     uint64_t capacity; /* a power of two, or 0 */
     uint64_t size;     /* slots with a record */
@@ -43,33 +63,59 @@ typedef struct {
     FEN_(rec) before;
 } FEN_(hit);
 
-VL_INLINE FEN_(rec) * FEN_(records)(const vl_arena *a, const FEN_NAME *f) { return vl_at(a, f->records); }
-VL_INLINE FEN_(rec) * FEN_(sums)(const vl_arena *a, const FEN_NAME *f) { return vl_at(a, f->sums); }
+VL_INLINE FEN_(cell) * FEN_(cells)(const vl_arena *a, const FEN_NAME *f) { return vl_at(a, f->cells); }
 VL_INLINE uint64_t FEN_(slot)(const FEN_NAME *f, int64_t k) { return (uint64_t)k - (uint64_t)f->low; }
 VL_INLINE bool FEN_(inside)(const FEN_NAME *f, int64_t k) { return k >= f->low && FEN_(slot)(f, k) < f->capacity; }
 
-VL_INLINE void FEN_(join)(FEN_(rec) * into, const FEN_(rec) * r) {
-#define F(type, name) into->name = ORD_PLUS(into->name, r->name);
+/* The key of a slot, or the nearest from low to high; the greatest key inside them is not below the first slot's. */
+VL_INLINE int64_t FEN_(key)(const FEN_NAME *f, uint64_t slot, int64_t low, int64_t high) {
+    int64_t k = slot > (uint64_t)high - (uint64_t)f->low ? high : (int64_t)((uint64_t)f->low + slot);
+    return k < low ? low : k;
+}
+
+VL_INLINE void FEN_(join)(FEN_(rec) * into, const FEN_(held) * r) {
+#define F(type, name, kind) into->name = ORD_PLUS(into->name, (type)r->name);
     FEN_ALL(F)
 #undef F
 }
+VL_INLINE void FEN_(gain)(FEN_(held) * into, const FEN_(rec) * d) {
+#define F(type, name, kind) into->name = ORD_PLUS(into->name, (FEN_HELD(type))d->name);
+    FEN_ALL(F)
+#undef F
+}
+VL_INLINE FEN_(rec) FEN_(none)(void) {
+    FEN_(rec) none;
+    memset(&none, 0, sizeof none);
+    return none;
+}
+VL_INLINE FEN_(rec) FEN_(full)(const FEN_(held) * r) {
+    FEN_(rec) out = FEN_(none)();
+    FEN_(join)(&out, r);
+    return out;
+}
 VL_INLINE FEN_(rec) FEN_(minus)(FEN_(rec) x, const FEN_(rec) * y) {
-#define F(type, name) x.name = ORD_MINUS(x.name, y->name);
+#define F(type, name, kind) x.name = ORD_MINUS(x.name, y->name);
     FEN_ALL(F)
 #undef F
     return x;
 }
-VL_INLINE bool FEN_(is_empty)(const FEN_(rec) * r) {
+VL_INLINE bool FEN_(is_empty)(const FEN_(held) * r) {
     bool kept = false;
-#define F(type, name) kept |= r->name != 0;
+#define F(type, name, kind) kept |= r->name != 0;
+    FEN_ALL(F)
+#undef F
+    return !kept;
+}
+VL_INLINE bool FEN_(is_nothing)(const FEN_(rec) * r) {
+    bool kept = false;
+#define F(type, name, kind) kept |= r->name != 0;
     FEN_ALL(F)
 #undef F
     return !kept;
 }
 
-/* Doubles the domain towards k until it holds k, and rebuilds in linear time. */
-VL_COLD bool FEN_(grow)(vl_arena *a, FEN_NAME *f, int64_t k) {
-    FEN_NAME g = *f;
+/* The domain doubled towards k until it holds k, or is too large to. */
+VL_INLINE FEN_NAME FEN_(towards)(FEN_NAME g, int64_t k) {
     if (g.capacity == 0) {
         g.low = k;
         g.capacity = FEN_CAPACITY_LEAST;
@@ -78,65 +124,79 @@ VL_COLD bool FEN_(grow)(vl_arena *a, FEN_NAME *f, int64_t k) {
         if (k < g.low) g.low = g.low < INT64_MIN + (int64_t)g.capacity ? INT64_MIN : g.low - (int64_t)g.capacity;
         g.capacity *= 2;
     }
-    uint64_t bytes = g.capacity * sizeof(FEN_(rec));
-    vl_ref records = 0, sums = 0;
-    if (FEN_(inside)(&g, k)) records = vl_alloc_zeroed(a, &g.account, bytes);
-    if (records) sums = vl_alloc(a, &g.account, bytes + sizeof(FEN_(rec)));
-    if (!sums) {
-        vl_free(a, &g.account, records, bytes);
-        a->errors |= VL_E_MEMORY | VL_E_LOST;
-        return false;
+    return g;
+}
+
+/* Makes cells for the domain of f, with no records; false when there is no memory for them. */
+VL_INLINE bool FEN_(make)(vl_arena *a, FEN_NAME *f) {
+    f->cells = vl_try_alloc_zeroed(a, &f->account, (f->capacity + 1) * sizeof(FEN_(cell)));
+    return f->cells != 0;
+}
+VL_INLINE void FEN_(unmake)(vl_arena *a, FEN_NAME *f) {
+    vl_free(a, &f->account, f->cells, f->capacity ? (f->capacity + 1) * sizeof(FEN_(cell)) : 0);
+}
+
+/* All sums from the records, in linear time. */
+VL_COLD void FEN_(build)(const vl_arena *a, const FEN_NAME *f) {
+    FEN_(cell) *c = FEN_(cells)(a, f);
+    for (uint64_t i = 1; i <= f->capacity; i++) c[i].sum = c[i].own;
+    for (uint64_t i = 1; i < f->capacity; i++) {
+        FEN_(rec) below = FEN_(full)(&c[i].sum);
+        FEN_(gain)(&c[i + (i & -i)].sum, &below);
     }
-    FEN_(rec) *r = vl_at(a, records), *s = vl_at(a, sums);
-    if (f->capacity) {
-        uint64_t old = f->capacity * sizeof(FEN_(rec));
-        memcpy(r + FEN_(slot)(&g, f->low), FEN_(records)(a, f), old);
-        vl_free(a, &g.account, f->records, old);
-        vl_free(a, &g.account, f->sums, old + sizeof(FEN_(rec)));
+}
+
+/* Grows the domain to hold k; false, and nothing done, when that cannot be. */
+VL_COLD bool FEN_(grow)(vl_arena *a, FEN_NAME *f, int64_t k) {
+    FEN_NAME g = FEN_(towards)(*f, k), old = *f;
+    if (!FEN_(inside)(&g, k) || !FEN_(make)(a, &g)) return false;
+    if (old.capacity) {
+        FEN_(cell) *to = FEN_(cells)(a, &g) + FEN_(slot)(&g, old.low);
+        memcpy(to + 1, FEN_(cells)(a, &old) + 1, old.capacity * sizeof *to);
+        FEN_(build)(a, &g);
+        old.account = g.account;
+        FEN_(unmake)(a, &old);
+        g.account = old.account;
     }
-    memset(s, 0, sizeof *s);
-    memcpy(s + 1, r, bytes);
-    for (uint64_t i = 1; i < g.capacity; i++) {
-        uint64_t j = i + (i & -i);
-        if (j <= g.capacity) FEN_(join)(&s[j], &s[i]);
-    }
-    g.records = records;
-    g.sums = sums;
     *f = g;
     return true;
 }
 
 VL_FUNCTION void FEN_(add)(vl_arena *a, FEN_NAME *f, int64_t k, const FEN_(rec) * delta, FEN_(rec) * old) {
-    if (old) memset(old, 0, sizeof *old);
-    if (VL_UNLIKELY(!FEN_(inside)(f, k)) && (FEN_(is_empty)(delta) || !FEN_(grow)(a, f, k))) return;
-    uint64_t slot = FEN_(slot)(f, k);
-    FEN_(rec) *r = FEN_(records)(a, f) + slot, *s = FEN_(sums)(a, f);
-    if (old) *old = *r;
+    if (old) *old = FEN_(none)();
+    if (VL_UNLIKELY(!FEN_(inside)(f, k))) {
+        if (FEN_(is_nothing)(delta)) return;
+        if (!FEN_(grow)(a, f, k)) {
+            a->errors |= VL_E_MEMORY | VL_E_LOST;
+            return;
+        }
+    }
+    uint64_t i = FEN_(slot)(f, k) + 1, capacity = f->capacity;
+    FEN_(cell) *c = FEN_(cells)(a, f);
+    FEN_(held) *r = &c[i].own;
+    if (old) *old = FEN_(full)(r);
     f->size -= !FEN_(is_empty)(r);
-    FEN_(join)(r, delta);
+    FEN_(gain)(r, delta);
     f->size += !FEN_(is_empty)(r);
-    for (uint64_t i = slot + 1; i <= f->capacity; i += i & -i) FEN_(join)(&s[i], delta);
+    for (; i <= capacity; i += i & -i) FEN_(gain)(&c[i].sum, delta);
 }
 
 VL_FUNCTION bool FEN_(get)(const vl_arena *a, const FEN_NAME *f, int64_t k, FEN_(rec) * out) {
-    memset(out, 0, sizeof *out);
+    *out = FEN_(none)();
     if (!FEN_(inside)(f, k)) return false;
-    *out = FEN_(records)(a, f)[FEN_(slot)(f, k)];
-    return !FEN_(is_empty)(out);
+    *out = FEN_(full)(&FEN_(cells)(a, f)[FEN_(slot)(f, k) + 1].own);
+    return !FEN_(is_nothing)(out);
 }
 
 VL_FUNCTION FEN_(rec) FEN_(total)(const vl_arena *a, const FEN_NAME *f) {
-    FEN_(rec) none;
-    memset(&none, 0, sizeof none);
-    return f->capacity ? FEN_(sums)(a, f)[f->capacity] : none;
+    return f->capacity ? FEN_(full)(&FEN_(cells)(a, f)[f->capacity].sum) : FEN_(none)();
 }
 
 /* The sum of the first `slots` slots. */
 VL_INLINE FEN_(rec) FEN_(prefix)(const vl_arena *a, const FEN_NAME *f, uint64_t slots) {
-    FEN_(rec) out;
-    memset(&out, 0, sizeof out);
-    const FEN_(rec) *s = FEN_(sums)(a, f);
-    for (uint64_t i = slots; i; i &= i - 1) FEN_(join)(&out, &s[i]);
+    FEN_(rec) out = FEN_(none)();
+    const FEN_(cell) *c = FEN_(cells)(a, f);
+    for (uint64_t i = slots; i; i &= i - 1) FEN_(join)(&out, &c[i].sum);
     return out;
 }
 VL_INLINE uint64_t FEN_(slots_below)(const FEN_NAME *f, int64_t k) {
@@ -158,21 +218,17 @@ VL_FUNCTION FEN_(rec) FEN_(sum_from)(const vl_arena *a, const FEN_NAME *f, int64
 }
 /* low <= key <= high. Stops where the two prefixes meet. */
 VL_FUNCTION FEN_(rec) FEN_(sum_range)(const vl_arena *a, const FEN_NAME *f, int64_t low, int64_t high) {
-    FEN_(rec) plus, minus;
-    memset(&plus, 0, sizeof plus);
-    memset(&minus, 0, sizeof minus);
+    FEN_(rec) plus = FEN_(none)(), minus = FEN_(none)();
     if (low > high) return plus;
     uint64_t i = FEN_(slots_through)(f, high), j = FEN_(slots_below)(f, low);
-    const FEN_(rec) *s = FEN_(sums)(a, f);
-    for (; i > j; i &= i - 1) FEN_(join)(&plus, &s[i]);
-    for (; j > i; j &= j - 1) FEN_(join)(&minus, &s[j]);
+    const FEN_(cell) *c = FEN_(cells)(a, f);
+    for (; i > j; i &= i - 1) FEN_(join)(&plus, &c[i].sum);
+    for (; j > i; j &= j - 1) FEN_(join)(&minus, &c[j].sum);
     return FEN_(minus)(plus, &minus);
 }
 
 VL_FUNCTION void FEN_(clear)(vl_arena *a, FEN_NAME *f) {
-    uint64_t bytes = f->capacity * sizeof(FEN_(rec));
-    vl_free(a, &f->account, f->records, bytes);
-    vl_free(a, &f->account, f->sums, bytes + sizeof(FEN_(rec)));
+    FEN_(unmake)(a, f);
     memset(f, 0, sizeof *f);
 }
 
@@ -191,6 +247,9 @@ VL_FUNCTION void FEN_(clear)(vl_arena *a, FEN_NAME *f) {
 #undef FEN_NAME
 #undef FEN_FIELDS
 #undef FEN_ALL
+#undef FEN_LIKE
+#undef FEN_NARROW
+#undef FEN_HELD
 #undef FEN_CAPACITY_LEAST
 #undef FEN_CAPACITY_MOST
 #undef FEN_SEEK_1

@@ -1,0 +1,217 @@
+/* ordered_sums.h: declares sums under integer keys in one of two forms, whichever suits the keys that there are.
+ *
+ *   #define SUMS_NAME bids_by_price
+ *   #define SUMS_FIELDS(F) F(int64_t, volume, sum) F(ord_i128, turnover, sum)      integer sums only
+ *   #define SUMS_LEAF 16                                                           slots of a leaf, if not 32
+ *   #define SUMS_MARKS                                                             remember the last two prefixes
+ *   #include "ordered_sums.h"
+ *
+ * A wide-node tree holds any keys. From SUMS_LEAST keys on, while they fill at least a quarter of their range, a
+ * Fenwick array over the range holds them in a few memory accesses. The array grows towards keys outside it, and
+ * gives way to the tree when less than an eighth would be filled, or a sixteenth is left: between any two changes of
+ * form there are as many changes of keys as in linear proportion to what the change of form costs.
+ *
+ * The array holds sums in 64 bits. `bulk` is at least the sum of all amounts, taken positive, of the wide fields: below
+ * 2^62 no part of them can leave 64 bits. It is counted anew when it reaches that, and if it is so, the tree, which
+ * has all 128 bits, takes over.
+ *
+ * Functions as for ordered_tree.h: N_add, N_total, N_sum_below, N_sum_through, N_size, N_bytes.
+ */
+#include "ordered_types.h"
+
+#define SUMS_(x) ORD_PASTE(SUMS_NAME, x)
+#define SUMS_LEAST 16
+#define SUMS_BULK (UINT64_C(1) << 62)
+
+#define ORD_NAME SUMS_(tree)
+#define ORD_FIELDS(F) SUMS_FIELDS(F)
+#ifdef SUMS_LEAF
+#define ORD_LEAF SUMS_LEAF
+#endif
+#include "ordered_tree.h"
+
+#define FEN_NAME SUMS_(dense)
+#define FEN_FIELDS(F) SUMS_FIELDS(F)
+#define FEN_LIKE SUMS_(tree)
+#define FEN_NARROW
+#include "fenwick.h"
+
+typedef SUMS_(tree_key) SUMS_(key);
+typedef SUMS_(tree_rec) SUMS_(rec);
+
+/* A prefix that was asked for, kept up by every change. Two ends of a range move by little from one question to the
+ * next, and independently: a new one takes the place of the nearer. */
+typedef struct {
+    bool known;
+    int64_t key;
+    SUMS_(rec) before;
+} SUMS_(mark);
+
+/* Zero-initialized is empty. */
+typedef struct {
+    union {
+        SUMS_(tree) tree;
+        SUMS_(dense) dense;
+    };
+    uint64_t look; /* the number of keys in the tree at which their range is looked at */
+    uint64_t bulk; /* of the array */
+    bool is_dense;
+#ifdef SUMS_MARKS
+    SUMS_(mark) marks[2];
+#endif
+} SUMS_NAME;
+
+VL_INLINE SUMS_(rec) SUMS_(none)(void) { return SUMS_(tree_none)(); }
+VL_INLINE void SUMS_(join)(SUMS_(rec) * into, const SUMS_(rec) * r) { SUMS_(tree_join)(into, r); }
+VL_INLINE uint64_t SUMS_(size)(const SUMS_NAME *t) { return t->is_dense ? t->dense.size : t->tree.size; }
+VL_INLINE uint64_t SUMS_(bytes)(const SUMS_NAME *t) {
+    return t->is_dense ? t->dense.account.bytes : t->tree.account.bytes;
+}
+
+/* The sum of a record's wide fields, taken positive, or SUMS_BULK if it is more. */
+VL_INLINE uint64_t SUMS_(bulk)(const SUMS_(rec) * r) {
+    ord_u128 sum = 0;
+#define F(type, name, kind)                                                                             \
+    if (sizeof(type) > 8) {                                                                             \
+        ord_u128 x = r->name < 0 ? -(ord_u128)r->name : (ord_u128)r->name;                              \
+        sum += x > SUMS_BULK ? SUMS_BULK : x;                                                           \
+    }
+    SUMS_FIELDS(F)
+#undef F
+    return sum > SUMS_BULK ? SUMS_BULK : (uint64_t)sum;
+}
+
+/* From the tree to the array, if the keys fill a quarter of it. */
+VL_COLD void SUMS_(look)(vl_arena *a, SUMS_NAME *t) {
+    uint64_t size = t->tree.size;
+    t->look = size < SUMS_LEAST ? SUMS_LEAST : 2 * size;
+    SUMS_(tree_path) p;
+    if (size < SUMS_LEAST || !SUMS_(tree_last)(a, &t->tree, &p)) return;
+    int64_t high = SUMS_(tree_path_key)(&p);
+    SUMS_(tree_first)(a, &t->tree, &p);
+    SUMS_(dense) f = {.low = SUMS_(tree_path_key)(&p), .capacity = 4 * SUMS_LEAST, .size = size};
+    while (!SUMS_(dense_inside)(&f, high) && f.capacity <= 4 * size) f.capacity *= 2;
+    if (f.capacity > 4 * size || !SUMS_(dense_make)(a, &f)) return;
+    SUMS_(dense_cell) *cells = SUMS_(dense_cells)(a, &f);
+    uint64_t bulk = 0;
+    do {
+        SUMS_(rec) r = SUMS_(tree_path_rec)(&p);
+        SUMS_(dense_gain)(&cells[SUMS_(dense_slot)(&f, SUMS_(tree_path_key)(&p)) + 1].own, &r);
+        bulk += SUMS_(bulk)(&r);
+    } while (bulk < SUMS_BULK && SUMS_(tree_next)(a, &t->tree, &p));
+    if (bulk >= SUMS_BULK) {
+        SUMS_(dense_clear)(a, &f);
+        return;
+    }
+    SUMS_(dense_build)(a, &f);
+    SUMS_(tree_clear)(a, &t->tree);
+    t->dense = f;
+    t->bulk = bulk;
+    t->is_dense = true;
+}
+
+/* From the array back to the tree. */
+VL_COLD void SUMS_(scatter)(vl_arena *a, SUMS_NAME *t) {
+    SUMS_(dense) f = t->dense;
+    const SUMS_(dense_cell) *cells = SUMS_(dense_cells)(a, &f);
+    memset(&t->tree, 0, sizeof t->tree);
+    t->is_dense = false;
+    for (uint64_t i = 0; i < f.capacity; i++)
+        if (!SUMS_(dense_is_empty)(&cells[i + 1].own)) {
+            SUMS_(rec) r = SUMS_(dense_full)(&cells[i + 1].own);
+            SUMS_(tree_add)(a, &t->tree, (int64_t)((uint64_t)f.low + i), &r, NULL);
+        }
+    SUMS_(dense_clear)(a, &f);
+    t->look = 2 * t->tree.size;
+}
+
+/* A key outside the array: grow, unless hardly anything of it were filled. */
+VL_COLD bool SUMS_(widen)(vl_arena *a, SUMS_NAME *t, int64_t k) {
+    SUMS_(dense) wide = SUMS_(dense_towards)(t->dense, k);
+    if (wide.capacity <= 8 * t->dense.size && SUMS_(dense_grow)(a, &t->dense, k)) return true;
+    SUMS_(scatter)(a, t);
+    return false;
+}
+
+/* Counts the bulk anew; false, and in the tree, if 64 bits might not hold it with a change of so much more. */
+VL_COLD bool SUMS_(recount)(vl_arena *a, SUMS_NAME *t, uint64_t more) {
+    const SUMS_(dense_cell) *cells = SUMS_(dense_cells)(a, &t->dense);
+    uint64_t bulk = more;
+    for (uint64_t i = 1; i <= t->dense.capacity && bulk < SUMS_BULK / 2; i++) {
+        SUMS_(rec) r = SUMS_(dense_full)(&cells[i].own);
+        bulk += SUMS_(bulk)(&r);
+    }
+    t->bulk = bulk;
+    if (bulk < SUMS_BULK / 2) return true;
+    SUMS_(scatter)(a, t);
+    return false;
+}
+
+/* May the array take a change? Else it has become a tree. */
+VL_INLINE bool SUMS_(takes)(vl_arena *a, SUMS_NAME *t, int64_t k, const SUMS_(rec) * delta) {
+    if (VL_UNLIKELY(!t->is_dense)) return false;
+    uint64_t more = SUMS_(bulk)(delta);
+    t->bulk += more;
+    if (VL_UNLIKELY(t->bulk >= SUMS_BULK) && !SUMS_(recount)(a, t, more)) return false;
+    return VL_LIKELY(SUMS_(dense_inside)(&t->dense, k)) || SUMS_(widen)(a, t, k);
+}
+
+VL_FUNCTION void SUMS_(add)(vl_arena *a, SUMS_NAME *t, int64_t k, const SUMS_(rec) * delta) {
+#ifdef SUMS_MARKS
+    for (int i = 0; i < 2; i++)
+        if (k < t->marks[i].key) SUMS_(join)(&t->marks[i].before, delta);
+#endif
+    if (SUMS_(takes)(a, t, k, delta)) {
+        SUMS_(dense_add)(a, &t->dense, k, delta, NULL);
+        if (VL_UNLIKELY(t->dense.capacity > 16 * t->dense.size)) SUMS_(scatter)(a, t);
+        return;
+    }
+    SUMS_(tree_add)(a, &t->tree, k, delta, NULL);
+    if (VL_UNLIKELY(t->tree.size >= t->look)) SUMS_(look)(a, t);
+}
+
+/* Ask for the place of a key, if it can be told without looking. */
+VL_INLINE void SUMS_(prefetch)(const vl_arena *a, const SUMS_NAME *t, int64_t k) {
+    if (t->is_dense && SUMS_(dense_inside)(&t->dense, k))
+        __builtin_prefetch(SUMS_(dense_cells)(a, &t->dense) + SUMS_(dense_slot)(&t->dense, k) + 1);
+}
+
+VL_FUNCTION SUMS_(rec) SUMS_(total)(const vl_arena *a, const SUMS_NAME *t) {
+    return t->is_dense ? SUMS_(dense_total)(a, &t->dense) : SUMS_(tree_total)(a, &t->tree);
+}
+VL_FUNCTION SUMS_(rec) SUMS_(prefix)(const vl_arena *a, const SUMS_NAME *t, int64_t k) {
+    return t->is_dense ? SUMS_(dense_sum_below)(a, &t->dense, k) : SUMS_(tree_sum_below)(a, &t->tree, k);
+}
+#ifdef SUMS_MARKS
+VL_COLD SUMS_(rec) SUMS_(mark_at)(const vl_arena *a, SUMS_NAME *t, int64_t k) {
+    uint64_t far[2];
+    for (int i = 0; i < 2; i++) {
+        int64_t at = t->marks[i].key;
+        far[i] = !t->marks[i].known ? 0 : at < k ? (uint64_t)k - (uint64_t)at : (uint64_t)at - (uint64_t)k;
+    }
+    SUMS_(mark) *mark = &t->marks[far[1] < far[0]];
+    *mark = (SUMS_(mark)){.known = true, .key = k, .before = SUMS_(prefix)(a, t, k)};
+    return mark->before;
+}
+VL_FUNCTION SUMS_(rec) SUMS_(sum_below)(const vl_arena *a, const SUMS_NAME *t, int64_t k) {
+    if (SUMS_(size)(t) == 0) return SUMS_(none)(); /* an empty one may be read-only */
+    for (int i = 0; i < 2; i++)
+        if (t->marks[i].known && t->marks[i].key == k) return t->marks[i].before;
+    return SUMS_(mark_at)(a, (SUMS_NAME *)(uintptr_t)t, k);
+}
+#else
+VL_FUNCTION SUMS_(rec) SUMS_(sum_below)(const vl_arena *a, const SUMS_NAME *t, int64_t k) {
+    return SUMS_(prefix)(a, t, k);
+}
+#endif
+VL_FUNCTION SUMS_(rec) SUMS_(sum_through)(const vl_arena *a, const SUMS_NAME *t, int64_t k) {
+    return k == INT64_MAX ? SUMS_(total)(a, t) : SUMS_(sum_below)(a, t, k + 1);
+}
+
+#undef SUMS_
+#undef SUMS_NAME
+#undef SUMS_FIELDS
+#undef SUMS_LEAF
+#undef SUMS_MARKS
+#undef SUMS_LEAST
+#undef SUMS_BULK

@@ -1,0 +1,43 @@
+/* sums.c: sums that are dense or not, under the operations of test_native_sums.py. */
+#include "words.h"
+
+#define SUMS_NAME sums
+#define SUMS_FIELDS(F) F(int64_t, v, sum) F(ord_i128, w, sum)
+#ifdef MARKS
+#define SUMS_MARKS
+#endif
+#include "ordered_sums.h"
+
+static void give_rec(sums_rec r) {
+    give_word(r.n);
+    give_word(r.v);
+    give_wide(r.w);
+}
+
+int main(void) {
+    read_words();
+    open_arena();
+    sums *t = calloc(1, sizeof *t);
+    const uint64_t others = vl_head(&arena)->live;
+    while (words_left) {
+        int64_t op = take_word(), k = take_word();
+        sums_rec r;
+        r.n = take_word();
+        r.v = take_word();
+        r.w = take_wide();
+        switch (op) {
+        case 0: sums_add(&arena, t, k, &r); break;
+        case 1: give_rec(sums_total(&arena, t)); break;
+        case 2: give_rec(sums_sum_below(&arena, t, k)); break;
+        case 3: give_rec(sums_sum_through(&arena, t, k)); break;
+        case 4: give_word((int64_t)sums_size(t)); break;
+        case 5: give_word(t->is_dense); break;
+        case 6: give_word(vl_head(&arena)->live - others == sums_bytes(t)); break;
+        default: abort();
+        }
+        if (arena.errors) abort();
+    }
+    free(t);
+    vl_arena_close(&arena);
+    return 0;
+}
