@@ -26,7 +26,7 @@ from viewlet.sketches.reuse import covers
 from viewlet.sketches.safety import Verdict, check, judge
 from viewlet.sketches.sketch import Maintain, Sketch, read_saved
 from viewlet.sketches.state import Keep
-from viewlet.sketches.union import Union, combined
+from viewlet.sketches.union import Union, alike, combined
 from viewlet.sketches.use import conditions_of, restrict
 from viewlet.sql import compile_query
 from viewlet.sql.catalog import Catalog
@@ -283,7 +283,7 @@ class Store:
         if known is not None and version == self._backend.version():
             return [known] if all(sketch in usable for sketch in known.sketches) else []
         for sketch in usable:
-            group = self._alike(sketch, usable)
+            group = alike(sketch, usable)
             if len(group) < 2 or not self._safe(query, sketch.partitions).safe:
                 continue
             if self._cover(group, query):
@@ -294,16 +294,6 @@ class Store:
                 self._unions[query] = (self._backend.version(), union)
                 return [union]
         return []
-
-    @staticmethod
-    def _alike(sketch: Sketch, others: Iterable[Sketch]) -> list[Sketch]:
-        """A sketch and those with the same ranges whose queries differ from its own in one condition."""
-        group = [sketch]
-        for other in others:
-            same = other is not sketch and other.partitions == sketch.partitions
-            if same and combined([member.query for member in (*group, other)]) is not None:
-                group.append(other)
-        return group
 
     def _cover(self, group: Sequence[Sketch], query: Query) -> bool:
         """Does the union of sketches hold all that a query depends on?"""

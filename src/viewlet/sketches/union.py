@@ -11,7 +11,7 @@ Below an aggregation this fails: a group of the rows of both has a value that ne
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -65,6 +65,16 @@ class Union:
         """Refuse if one is retired or of another version."""
         for sketch in self.sketches:
             sketch.require_usable()
+
+
+def alike(sketch: Sketch, others: Iterable[Sketch]) -> list[Sketch]:
+    """A sketch and those with the same ranges whose queries differ from its own in one condition."""
+    group = [sketch]
+    for other in others:
+        same = other is not sketch and other.partitions == sketch.partitions
+        if same and combined([member.query for member in (*group, other)]) is not None:
+            group.append(other)
+    return group
 
 
 def combined(queries: Sequence[Query]) -> Query | None:
