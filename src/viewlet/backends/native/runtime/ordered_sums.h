@@ -91,7 +91,10 @@ VL_COLD void SUMS_(look)(vl_arena *a, SUMS_NAME *t) {
     SUMS_(tree_first)(a, &t->tree, &p);
     SUMS_(dense) f = {.low = SUMS_(tree_path_key)(&p), .capacity = 4 * SUMS_LEAST, .size = size};
     while (!SUMS_(dense_inside)(&f, high) && f.capacity <= 4 * size) f.capacity *= 2;
-    if (f.capacity > 4 * size || !SUMS_(dense_make)(a, &f)) return;
+    if (f.capacity > 4 * size) return;
+    uint64_t room = (f.capacity - 1 - SUMS_(dense_slot)(&f, high)) / 2; /* for keys a little below */
+    f.low = (uint64_t)f.low - (uint64_t)INT64_MIN < room ? INT64_MIN : f.low - (int64_t)room;
+    if (!SUMS_(dense_make)(a, &f)) return;
     SUMS_(dense_cell) *cells = SUMS_(dense_cells)(a, &f);
     uint64_t bulk = 0;
     do {
