@@ -24,6 +24,7 @@ VOCABULARY = "viewlet.backends.base"
 ALLOWED = {
     ("sql/__init__.py", "plan"),  # compile_query, the front door of both, imports plan when called
     ("sketches/backends/database.py", "database"),  # sketches of a Viewlet database read it as users do
+    ("sketches/backends/database.py", "storage"),  # and its triggers' state is saved as its checkpoints are
     ("sketches/store.py", "changes"),  # and take the same kinds of changes
 }
 
