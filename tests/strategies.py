@@ -7,7 +7,7 @@ multiples of a quarter, so that every sum is exact in DOUBLE too and no test dep
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from decimal import Decimal
 from random import Random
@@ -53,15 +53,17 @@ class Column:
 
 @dataclass(frozen=True)
 class Table:
-    """A random table."""
+    """A random table; the first ``keys`` of its columns are its primary key."""
 
     name: str
     columns: tuple[Column, ...]
+    keys: int = 0
 
     @property
     def ddl(self) -> str:
-        columns = (f"{c.name} {c.sql_type}{'' if c.nullable else ' NOT NULL'}" for c in self.columns)
-        return f"CREATE TABLE {self.name} ({', '.join(columns)});"
+        columns = [f"{c.name} {c.sql_type}{'' if c.nullable else ' NOT NULL'}" for c in self.columns]
+        key = [f"PRIMARY KEY ({', '.join(c.name for c in self.columns[: self.keys])})"] if self.keys else []
+        return f"CREATE TABLE {self.name} ({', '.join(columns + key)});"
 
 
 @dataclass(frozen=True)
@@ -148,6 +150,40 @@ def random_changes(pick: Pick, tables: tuple[Table, ...], most: int = 40) -> tup
         made.append(Change(table, row, copies))
         present += [(table, row)] * copies
     return tuple(made)
+
+
+def random_keyed_tables(pick: Pick) -> tuple[Table, ...]:
+    """Tables that have a primary key, most of them."""
+    made = []
+    for table in random_tables(pick):
+        keys = pick([1, 1, 2, 0])
+        columns = tuple(replace(c, nullable=c.nullable and i >= keys) for i, c in enumerate(table.columns))
+        made.append(Table(table.name, columns, keys))
+    return tuple(made)
+
+
+def random_keyed_changes(pick: Pick, tables: tuple[Table, ...]) -> tuple[Change, ...]:
+    """Rows come, go, and are replaced by others with the same key."""
+    present: dict[tuple[str, Row], Row] = {}
+    made: list[Change] = []
+    for _ in range(pick(range(8, 41))):
+        table = pick(tables)
+        row = random_row(pick, table)
+        place = (table.name, row[: table.keys] or row)
+        if (old := present.pop(place, None)) is not None:
+            made.append(Change(table.name, old, -1))
+        if old is None or pick([True, False]):
+            made.append(Change(table.name, row, 1))
+            present[place] = row
+    return tuple(made)
+
+
+def seeded_keyed_case(seed: int) -> Case:
+    """The random case over tables with keys with a number."""
+    pick = Random(seed).choice
+    tables = random_keyed_tables(pick)
+    columns = {table.name: [(c.name, c.type) for c in table.columns] for table in tables}
+    return Case(tables, Writer(pick, columns).statement(), random_keyed_changes(pick, tables))
 
 
 def random_case(pick: Pick) -> Case:

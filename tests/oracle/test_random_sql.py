@@ -8,15 +8,35 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from random import Random
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 
 from oracle.harness import ENGINES, MORE_ENGINES, Engine, connect, engines, opposite, replay
-from strategies import Case, cases, seeded_cascade, seeded_case
+from strategies import (
+    Case,
+    Column,
+    Table,
+    cases,
+    random_keyed_changes,
+    seeded_cascade,
+    seeded_case,
+    seeded_keyed_case,
+)
 
 QUICK = 60
 QUICK_CASCADES = 8
+QUICK_KEYED = 12
+GROUPS_OF_ONE_ROW = [
+    "SELECT a, COUNT(*) AS n FROM r GROUP BY a",
+    "SELECT a, COUNT(b) AS n, MAX(b) AS m, AVG(b) AS v FROM r GROUP BY a",
+    "SELECT DISTINCT a FROM r",
+    "SELECT a, b, SUM(b) AS n FROM r GROUP BY a, b HAVING COUNT(*) > 0",
+    "SELECT r.a, COUNT(*) AS n FROM r JOIN s ON r.a = s.a GROUP BY r.a",
+    "SELECT a FROM r INTERSECT SELECT a FROM s",
+    "SELECT a, COUNT(*) AS n FROM r GROUP BY a HAVING COUNT(*) > (SELECT COUNT(*) FROM s)",
+]
 SIZES = (1, 8)
 
 
@@ -34,6 +54,30 @@ def test_a_hundred_random_queries(hundred: int) -> None:
     engine = every[hundred % len(every)]
     for seed in range(100 * hundred, 100 * hundred + 100):
         _check(engine, seeded_case(seed))
+
+
+@pytest.mark.parametrize("seed", range(2, 2 + QUICK_KEYED))
+def test_tables_with_keys(seed: int) -> None:
+    """Rows are replaced by others with the same key; programs rely on there being one."""
+    _check(ENGINES[seed % len(ENGINES)], seeded_keyed_case(seed))
+
+
+@engines
+@pytest.mark.parametrize("sql", GROUPS_OF_ONE_ROW)
+def test_groups_of_one_row(engine: Engine, sql: str) -> None:
+    """Whether there is such a group is whether there is such a row: no ``E`` is needed, and none is lost."""
+    pick = Random(3).choice
+    key, value = (Column(name, "int", "BIGINT", nullable=name == "b") for name in "ab")
+    tables = tuple(Table(name, (key, value), keys=1) for name in "rs")
+    _check(engine, Case(tables, sql, random_keyed_changes(pick, tables)))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("hundred", range(1, 11))
+def test_a_hundred_queries_of_tables_with_keys(hundred: int) -> None:
+    every = [*ENGINES, *MORE_ENGINES]
+    for seed in range(100 * hundred, 100 * hundred + 100):
+        _check(every[hundred % len(every)], seeded_keyed_case(seed))
 
 
 @pytest.mark.parametrize("seed", range(QUICK_CASCADES))
@@ -105,11 +149,15 @@ def _smallest(engine: Engine, case: Case, size: int) -> Case:
 
 
 def _is_possible(case: Case) -> bool:
-    """Is every row that is deleted there?"""
+    """Is every row that is deleted there, and no other with the key of one that is inserted?"""
+    keys = {table.name: table.keys for table in case.tables}
     present: Counter[tuple[str, object]] = Counter()
     for change in case.changes:
-        present[change.table, change.row] += change.weight
-        if present[change.table, change.row] < 0:
+        place = (change.table, change.row)
+        key = (change.table, ("key", *change.row[: keys[change.table]]))
+        present[place] += change.weight
+        present[key] += change.weight
+        if present[place] < 0 or (keys[change.table] and present[key] > 1):
             return False
     return True
 

@@ -228,9 +228,12 @@ class Compiler:
         return inline_keyed_exists(simplify_query(query, frozen, self.names), self.catalog, self.names)
 
     def _read_off(self, name: str, alternative: Alternative, row: tuple[Scalar, ...]) -> Iterable[OutputTerm]:
-        """An alternative whose rows are read from the maps of its nested factors."""
+        """An alternative whose rows are read from the maps of its nested factors.
+
+        An ``E`` that keys decide stays here: only inside a map are there tables to look it up in.
+        """
         needed = {var.name: var for scalar in row for var in variables(scalar)}
-        for term in self._keyed(product(*alternative.factors), needed):
+        for term in simplify_query(product(*alternative.factors), needed, self.names):
             done = simplify_term(term, frozenset(), self.names, keys=needed.values())
             if done is None:
                 continue
@@ -245,10 +248,12 @@ class Compiler:
         if not isinstance(factor, Lift | Extremum | Exists):
             return factor
         keys = (*factor.keys, factor.of) if isinstance(factor, Extremum) else factor.keys
-        if binds_all(factor.query, keys) and not materializer.is_power(factor.query, keys):
-            return _with_query(factor, materializer.whole(factor.query, keys, stem))
+        names = [key.name for key in keys]
+        query = simplify_query(self._keyed(factor.query, names), names, self.names)
+        if binds_all(query, keys) and not materializer.is_power(query, keys):
+            return _with_query(factor, materializer.whole(query, keys, stem))
         bound = frozenset(key.name for key in factor.keys)
-        return _with_query(factor, materializer.nested(factor.query, keys, factor.keys, bound))
+        return _with_query(factor, materializer.nested(query, keys, factor.keys, bound))
 
     # Maps
 
