@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import date
+
 import pytest
 
 import viewlet
@@ -34,3 +36,17 @@ def test_more_views_than_one_program_holds() -> None:
 @pytest.mark.native
 def test_a_thousand_views() -> None:
     check(1_000, "native")
+
+
+@pytest.mark.parametrize("backend", ["reference", pytest.param("native", marks=pytest.mark.native)])
+def test_databases_with_the_same_names_and_other_types(backend: str) -> None:
+    """What the compiler remembers of one database is not taken for the other's."""
+    for kind, values in [("VARCHAR", ("x", "y")), ("BIGINT", (1, 2)), ("DATE", (date(2024, 1, 1), None))]:
+        db = viewlet.connect(backend=backend)
+        db.execute(f"CREATE TABLE r (a BIGINT, b {kind})")
+        db.execute("CREATE MATERIALIZED VIEW v AS SELECT b, sum(a) AS s FROM r GROUP BY b")
+        db.insert("r", [(n, value) for n, value in enumerate(values)])
+        assert sorted(db.view("v").rows(), key=lambda row: row[1]) == [(values[0], 0), (values[1], 1)]
+        assert (
+            db.view("v").to_arrow().schema.field("b").type == db.table("r").to_arrow().schema.field("b").type
+        )

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import viewlet
@@ -32,11 +32,6 @@ VIEWS = {
 }
 
 
-@pytest.fixture(scope="module", params=BACKENDS)
-def database(request: pytest.FixtureRequest) -> Any:
-    return make(request.param)
-
-
 def make(backend: str) -> Any:
     db = viewlet.connect(backend=backend)
     db.execute("CREATE TABLE r (g VARCHAR, v DOUBLE)")
@@ -54,10 +49,12 @@ def contents(db: Any) -> dict[str, list[str]]:
     return {name: sorted(map(repr, rows)) for name, rows in found.items()}
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@pytest.mark.parametrize("backend", BACKENDS)
+@settings(max_examples=25, deadline=None)
 @given(steps=STEPS)
-def test_refused_batches_leave_no_trace(database: Any, steps: list[tuple[Any, Any, Any]]) -> None:
+def test_refused_batches_leave_no_trace(backend: str, steps: list[tuple[Any, Any, Any]]) -> None:
     """Refused as a sum leaves the range, or as another table of the batch divides by zero."""
+    database = make(backend)
     for rows, streamed, divisors in steps:
         before, version = contents(database), database.version
         batch = {"r": rows, "t": streamed, "divisors": [(d,) for d in divisors]}
@@ -67,10 +64,13 @@ def test_refused_batches_leave_no_trace(database: Any, steps: list[tuple[Any, An
             assert (contents(database), database.version) == (before, version)
         else:
             assert 0 not in divisors
-    present = database.table("r").rows()
-    database.delete("r", present)
-    database.delete("divisors", database.table("divisors").rows())
-    assert database.view("kinds").rows() == database.view("sums").rows() == []
+    before = contents(database)
+    try:
+        database.delete("r", database.table("r").rows())
+    except ValueRangeError:  # a sum that leaves the range on the way, as 1e308 goes before -1e308 does
+        assert contents(database) == before
+    else:
+        assert database.view("kinds").rows() == database.view("sums").rows() == []
 
 
 @pytest.mark.parametrize("backend", BACKENDS)

@@ -53,14 +53,29 @@ class Canonical:
         return self.orders[0]
 
 
-@lru_cache(maxsize=50_000)
 def canonical_form(query: Query, keys: tuple[Var, ...]) -> Canonical:
-    """The canonical form of ``keys -> query``."""
-    texts: dict[str, list[tuple[Var, ...]]] = {}
+    """The canonical form of ``keys -> query``.
+
+    Variables are equal by name, so what is remembered of a query may be that of another with the same names:
+    it tells the places of keys, and the keys with their types are those given.
+
+    >>> from viewlet.core.types import BIGINT, VARCHAR
+    >>> [str(canonical_form((), (Var("a", kind),)).keys[0].type) for kind in (BIGINT, VARCHAR)]
+    ['BIGINT', 'VARCHAR']
+    """
+    text, orders = _canonical_places(query, keys)
+    return Canonical(text, tuple(tuple(keys[i] for i in order) for order in orders))
+
+
+@lru_cache(maxsize=50_000)
+def _canonical_places(query: Query, keys: tuple[Var, ...]) -> tuple[str, tuple[tuple[int, ...], ...]]:
+    place = {key.name: i for i, key in enumerate(keys)}
+    texts: dict[str, list[tuple[int, ...]]] = {}
     for order in islice(_key_orders(query, keys), LIMIT):
-        texts.setdefault(numbered_text(query, order), []).append(order)
+        found = texts.setdefault(numbered_text(query, order), [])
+        found.append(tuple(place[key.name] for key in order))
     best = min(texts)
-    return Canonical(best, tuple(texts[best]))
+    return best, tuple(texts[best])
 
 
 def numbered_text(query: Query, keys: tuple[Var, ...]) -> str:
