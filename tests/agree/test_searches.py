@@ -88,7 +88,7 @@ def test_edges_that_jump_over_the_whole_book(suite, name):
     replay(suite, name, order_book.adversarial(130, 45, tick=400, brokers=2), every=5)
 
 
-@pytest.mark.parametrize("name", ["vwap", "mst", "psp"])
+@pytest.mark.parametrize("name", ["vwap", pytest.param("mst", marks=pytest.mark.slow), "psp"])
 def test_trees_of_several_levels(name):
     replay("finance", name, book(1_500, 1_000, lifetime=800), "auto", every=60)
 
