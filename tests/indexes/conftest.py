@@ -31,9 +31,9 @@ Build = Callable[..., Run]
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         call = getattr(item, "callspec", None)
-        if call is not None and "mode" in call.params and (shape := call.params.get("shape")) is not None:
-            if (call.params["mode"] == "sanitized") != (shape in SANITIZED_BY_DEFAULT):
-                item.add_marker(pytest.mark.slow)
+        shaped = call is not None and {"mode", "shape"} <= call.params.keys()
+        if shaped and (call.params["mode"] == "sanitized") != (call.params["shape"] in SANITIZED_BY_DEFAULT):
+            item.add_marker(pytest.mark.slow)
 
 
 @pytest.fixture(scope="session", params=MODES)
