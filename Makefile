@@ -1,7 +1,7 @@
 # Every target explains itself: make help
 .DEFAULT_GOAL := help
 PYTHON := .venv/bin/python
-PYTEST := $(PYTHON) -m pytest -q -n 4 --dist loadgroup
+PYTEST := $(PYTHON) -m pytest -q -n 3 --dist loadgroup
 
 .PHONY: help setup demo test test-all check format golden bench docs clean
 
@@ -14,10 +14,10 @@ setup: ## install what is missing: C compiler, Java 17+, .venv with every develo
 demo: setup ## see views stay fresh: a short guided run in this terminal
 	@.venv/bin/viewlet demo
 
-test: setup ## the whole test suite except the long fuzzing (about 10 minutes on 2 cores)
+test: setup ## the whole test suite except the long fuzzing (about 12 minutes on 2 cores)
 	$(PYTEST) -m "not slow"
 
-test-all: setup ## the whole test suite with the long fuzzing, every program compiled as it is shipped
+test-all: setup ## the whole test suite with the long fuzzing, every program compiled as it is shipped or with traps
 	VIEWLET_CFLAGS= $(PYTEST)
 
 check: setup ## format, lint, strict types and the fast tests (under a minute)
