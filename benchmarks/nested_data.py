@@ -312,10 +312,14 @@ def _there_and_back(index: np.ndarray, events: int) -> tuple[np.ndarray, np.ndar
 
 
 def _jumps(task: Task, fill: dict[str, pa.Table], side: str) -> tuple[pa.Table, np.ndarray]:
-    """One order so large that the edge leaps from one end of the book to the other, and back."""
+    """One order so large that the edge leaps from one end of the book to the other, and back.
+
+    There is a small order at either end before: what is measured is the leap, not the growth of the book.
+    """
     heavy = pa.table({"t": [0], "id": [0], "broker_id": [0], "volume": [400 * task.n], "price": [1]})
-    fill[side] = pa.concat_tables([fill[side], heavy.cast(fill[side].schema)])
-    top = heavy.set_column(3, "volume", [[4_000 * task.n]]).set_column(4, "price", [[task.n + 1]])
+    light = heavy.set_column(3, "volume", [[1]]).set_column(4, "price", [[task.n + 1]])
+    fill[side] = pa.concat_tables([fill[side], *(end.cast(fill[side].schema) for end in (heavy, light))])
+    top = light.set_column(3, "volume", [[4_000 * task.n]])
     rows = pa.concat_tables([top] * task.events).combine_chunks().cast(fill[side].schema)
     return rows, np.resize([1, -1], task.events).astype(np.int64)
 

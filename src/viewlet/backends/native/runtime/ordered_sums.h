@@ -11,9 +11,8 @@
  * gives way to the tree when less than an eighth would be filled, or a sixteenth is left: between any two changes of
  * form there are as many changes of keys as in linear proportion to what the change of form costs.
  *
- * The array holds sums in 64 bits. `bulk` is at least the sum of all amounts, taken positive, of the wide fields: below
- * 2^62 no part of them can leave 64 bits. It is counted anew when it reaches that, and if it is so, the tree, which
- * has all 128 bits, takes over.
+ * The array holds sums in 64 bits. `bulk` is the sum over all keys of their wide fields, taken positive: below 2^62 no
+ * part of them can leave 64 bits. Where it is reached, the tree, which has all 128 bits, takes over.
  *
  * Functions as for ordered_tree.h: N_add, N_total, N_sum_below, N_sum_through, N_size, N_bytes.
  */
@@ -136,27 +135,20 @@ VL_COLD bool SUMS_(widen)(vl_arena *a, SUMS_NAME *t, int64_t k) {
     return false;
 }
 
-/* Counts the bulk anew; false, and in the tree, if 64 bits might not hold it with a change of so much more. */
-VL_COLD bool SUMS_(recount)(vl_arena *a, SUMS_NAME *t, uint64_t more) {
-    const SUMS_(dense_cell) *cells = SUMS_(dense_cells)(a, &t->dense);
-    uint64_t bulk = more;
-    for (uint64_t i = 1; i <= t->dense.capacity && bulk < SUMS_BULK / 2; i++) {
-        SUMS_(rec) r = SUMS_(dense_full)(&cells[i].own);
-        bulk += SUMS_(bulk)(&r);
-    }
-    t->bulk = bulk;
-    if (bulk < SUMS_BULK / 2) return true;
-    SUMS_(scatter)(a, t);
-    return false;
-}
-
 /* May the array take a change? Else it has become a tree. */
 VL_INLINE bool SUMS_(takes)(vl_arena *a, SUMS_NAME *t, int64_t k, const SUMS_(rec) * delta) {
     if (VL_UNLIKELY(!t->is_dense)) return false;
-    uint64_t more = SUMS_(bulk)(delta);
-    t->bulk += more;
-    if (VL_UNLIKELY(t->bulk >= SUMS_BULK) && !SUMS_(recount)(a, t, more)) return false;
-    return VL_LIKELY(SUMS_(dense_inside)(&t->dense, k)) || SUMS_(widen)(a, t, k);
+    if (VL_UNLIKELY(!SUMS_(dense_inside)(&t->dense, k)) && !SUMS_(widen)(a, t, k)) return false;
+    SUMS_(rec) own = SUMS_(dense_full)(&SUMS_(dense_cells)(a, &t->dense)[SUMS_(dense_slot)(&t->dense, k) + 1].own);
+    uint64_t bulk = t->bulk - SUMS_(bulk)(&own);
+    SUMS_(join)(&own, delta);
+    bulk += SUMS_(bulk)(&own);
+    if (VL_UNLIKELY(bulk >= SUMS_BULK)) {
+        SUMS_(scatter)(a, t);
+        return false;
+    }
+    t->bulk = bulk;
+    return true;
 }
 
 VL_FUNCTION void SUMS_(add)(vl_arena *a, SUMS_NAME *t, int64_t k, const SUMS_(rec) * delta) {
