@@ -407,7 +407,6 @@ class Database:
         commit = Commit(self._version + 1, changes, token)
         before = self._stored_bytes()
         steps = self._references.steps(changes, self.catalog)
-        self._journal.expect(commit, self.catalog)
         with self._views.maintain(steps, trigger, self._subscriptions.watched()) as effects:
             self._refuse_over_limit(before, changes)
             self._journal.commit(commit, self.catalog)
@@ -427,7 +426,7 @@ class Database:
     # Memory.
 
     def _sizes(self) -> list[MapStats]:
-        return [*(kept.stats() for kept in self._kept.values()), *self._views.stats()]
+        return [*(kept.stats() for kept in self._kept.values()), *self._views.sizes()]
 
     def _stored_bytes(self) -> int:
         """What tables and maps take now; not counted unless there is a limit."""
