@@ -28,7 +28,7 @@ def test_a_batch_over_the_limit_is_refused(tmp_path: Path) -> None:
         expected = db.table("r").rows()
     with viewlet.connect(tmp_path / "a.viewlet", backend="reference", memory_limit=1000) as db:
         assert db.table("r").rows() == expected, "what is there may be opened"
-        with pytest.raises(MemoryLimitError, match="table r"):
+        with pytest.raises(MemoryLimitError, match="memory_limit is 1000; largest: g"):
             db.insert("r", [(9999, 1)])
         db.delete("r", [(7, 7)])  # over the limit still, but less
 
