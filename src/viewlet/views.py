@@ -288,7 +288,7 @@ class Views(Mapping[str, MaintainedView]):
     def sizes(self) -> list[MapStats]:
         """Every map, and what native programs hold beside their maps: texts, and records of one batch."""
         sizes = self.stats()
-        for engine in self._all_engines():
+        for engine in engines_of(self._views.values()):
             if isinstance(engine, NativeEngine):
                 beside = engine.running().opened.bytes() - sum(stats.bytes for stats in engine.stats())
                 sizes.append(MapStats("texts and working memory", 0, beside))
