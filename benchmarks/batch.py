@@ -15,15 +15,15 @@ from pathlib import Path
 
 import reports
 from cells import Cell
-from rates import Run, batches_for, engine_for, from_python, question
+from rates import Run, batches_for, engine_for, from_python, question, tpch_stream
 from rivals import DuckDB, Question
-from viewlet.workloads import queries, tpch
-from viewlet.workloads.stream import Stream, round_robin
+from viewlet.workloads import queries
+from viewlet.workloads.stream import Stream
 
 RESULTS = Path(__file__).parent / "results" / "batch"
 SIZES = (1, 10, 100, 1_000, 10_000, 100_000)
 RIVAL_SIZES = (1, 100, 10_000)
-MOST_BATCHES = 20_000
+MOST_BATCHES = 4_000
 
 
 def refreshed(asked: Question, stream: Stream, size: int, seconds: float) -> Cell:
@@ -115,16 +115,16 @@ def write(run: Run, names: list[str], sizes: tuple[int, ...], folder: Path, word
 
 
 def main() -> None:
-    parser = reports.arguments(__doc__, "a small scale", queries("tpch"), 0.5, RESULTS)
+    parser = reports.arguments(__doc__, "a small scale", queries("tpch"), 0.2, RESULTS)
     parser.add_argument("--scale", type=float, default=0.05)
     options = parser.parse_args()
     sizes = SIZES
     if options.quick:
         options.scale, options.seconds, sizes = 0.01, 0.1, SIZES[:-1]
-    stream = round_robin(tpch.tables(options.scale))
-    run = Run("tpch", options.seconds, patience=6 + 3 * options.seconds)
+    stream, static = tpch_stream(options.scale)
+    run = Run("tpch", options.seconds, patience=3 + 3 * options.seconds)
     for name in options.queries:
-        asked = question("tpch", name)
+        asked = question("tpch", name, static)
         single(run, name, asked, stream)
         for size in sizes:
             run.measure(name, f"{size:,}", lambda a=asked, s=size: refreshed(a, stream, s, options.seconds))

@@ -57,16 +57,18 @@ def systems(name: str, address: str | None) -> dict[str, Make]:
 
 
 def main() -> None:
-    parser = reports.arguments(__doc__, "a short stream", queries("finance"), 1.5, RESULTS)
+    parser = reports.arguments(__doc__, "a short stream", queries("finance"), 1.0, RESULTS)
     parser.add_argument("--events", type=int, default=100_000)
     options = parser.parse_args()
     if options.quick:
         options.events, options.seconds = 5_000, 0.2
     stream = order_book.stream(options.events, order_book.drawn(PRICES))
     run = Run("finance", options.seconds, patience=5 + 2 * options.seconds)
+    for name in options.queries:
+        run.whole_stream(name, stream, CASES.get(name))
+    run.seconds, run.patience = options.seconds / 3, 3 + options.seconds
     with postgres() as address:
         for name in options.queries:
-            run.whole_stream(name, stream, CASES.get(name))
             run.last_events(name, stream, min(LAST, options.events // 5), systems(name, address))
     columns = list(systems("vwap", address))
     words = f"{options.events:,} events of an order book, {PRICES:,} prices, 20 % of the orders cancelled."

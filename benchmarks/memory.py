@@ -17,14 +17,14 @@ from pathlib import Path
 
 import reports
 from cells import Cell, measured
-from rates import batches_for, engine_for, question
+from rates import batches_for, engine_for, question, tpch_stream
 from rivals import Question
 from scale import WINDOW, windowed
 from viewlet.backends.native.engine import NativeEngine
 from viewlet.backends.native.forms import Form, field_form, stored_form
 from viewlet.loops.nodes import Record
-from viewlet.workloads import order_book, queries, tpch
-from viewlet.workloads.stream import Stream, round_robin
+from viewlet.workloads import order_book, queries
+from viewlet.workloads.stream import Stream
 
 RESULTS = Path(__file__).parent / "results" / "memory"
 PER_INDEX = 16
@@ -115,17 +115,17 @@ def main() -> None:
     parser.add_argument("--scale", type=float, default=0.05)
     parser.add_argument("--events", type=int, default=200_000, help="events of the order book")
     parser.add_argument("--queries", nargs="*", default=[*queries("finance"), *queries("tpch")])
-    parser.add_argument("--patience", type=float, default=10.0, help="seconds per measurement")
+    parser.add_argument("--patience", type=float, default=3.0, help="seconds per measurement")
     parser.add_argument("--out", type=Path, default=RESULTS)
     options = parser.parse_args()
     if options.quick:
         options.scale, options.events, options.patience = 0.01, 20_000, 5.0
-    rows_stay = round_robin(tpch.tables(options.scale))
+    rows_stay, static = tpch_stream(options.scale)
     book = order_book.stream(options.events, order_book.drawn(1_000))
     rows, figures = [], {}
     for name in options.queries:
         suite = "finance" if name in queries("finance") else "tpch"
-        asked = question(suite, name)
+        asked = question(suite, name, static if suite == "tpch" else None)
         stream = book if suite == "finance" else rows_stay
         for strategy in ("auto", "first_order"):
             engine_for(asked, strategy)  # compiled once for the processes that come

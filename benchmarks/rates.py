@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -27,21 +27,32 @@ from viewlet.backends.native.engine import NativeEngine
 from viewlet.demo.reevaluation import same_rows
 from viewlet.plan.scope import tables_of
 from viewlet.sql import compile_query
-from viewlet.sql.catalog import Catalog
+from viewlet.sql.catalog import Catalog, TableKind
 from viewlet.sql.parse import parse
-from viewlet.workloads import queries, schema
+from viewlet.workloads import queries, schema, tpch
 from viewlet.workloads.stream import Stream, weighted_rows
 
 COMPILING = 20.0
 CHECKED = 3
 """After so many of the last events, the rows of all systems are compared."""
+RUNS = 5
+"""A stream that is over soon is run so many times, and the best counts."""
 
 
-def question(suite: str, name: str) -> Question:
-    """A query of a suite with its tables in their order."""
-    catalog = Catalog(statement.table for statement in parse(schema(suite)))
+def question(suite: str, name: str, static: Mapping[str, pa.Table] | None = None) -> Question:
+    """A query of a suite with its tables in their order; ``static`` ones hold rows that never change."""
+    held = static or {}
+    given = (statement.table for statement in parse(schema(suite)))
+    catalog = Catalog(replace(t, kind=TableKind.STATIC) if t.name in held else t for t in given)
     read = tables_of(compile_query(queries(suite)[name], catalog).plan)
-    return Question(suite, name, queries(suite)[name], tuple(t for t in catalog if t in read), catalog)
+    bags = {t: dict.fromkeys(zip(*rows.to_pydict().values(), strict=True), 1) for t, rows in held.items()}
+    return Question(suite, name, queries(suite)[name], tuple(t for t in catalog if t in read), catalog, bags)
+
+
+def tpch_stream(scale: float) -> tuple[Stream, dict[str, pa.Table]]:
+    """All rows of TPC-H, first those of the tables that are static, as for DBToaster; and these tables."""
+    tables = tpch.tables(scale)
+    return tpch.round_robin(tables), {name: tables[name] for name in tpch.STATIC}
 
 
 def batches_for(asked: Question, stream: Stream, size: int = native.BATCH) -> native.Batches:
@@ -59,17 +70,32 @@ def batches_for(asked: Question, stream: Stream, size: int = native.BATCH) -> na
 
 
 def engine_for(asked: Question, strategy: str = "auto", **options: Any) -> NativeEngine:
-    """A compiled engine with the one view, over empty tables."""
+    """A compiled engine with the one view, over tables that are empty but for static ones."""
     engine = NativeEngine(**options)
     query = compile_query(asked.text, asked.catalog)
-    engine.create(asked.name, query, asked.catalog, {t: {} for t in asked.catalog}, strategy)
+    contents = {t: asked.static.get(t, {}) for t in asked.catalog}
+    engine.create(asked.name, query, asked.catalog, contents, strategy)
     engine.tables()
     return engine
 
 
 def through_triggers(asked: Question, batches: native.Batches, seconds: float) -> Cell:
-    """The whole stream through the compiled code, ingest excluded, for so many CPU seconds at most."""
+    """The whole stream through the compiled code, ingest excluded, for so many CPU seconds at most.
+
+    Memory to grow into is present, as for the limit programs; of a short stream the best of some runs counts.
+    """
+    best, spent, runs = Cell(0.0), 0.0, 0
+    while runs < RUNS and spent < seconds / 2:
+        cell = _through_triggers(asked, batches, seconds)
+        assert cell.rate is not None
+        best = max(best, cell, key=lambda each: each.rate or 0.0)
+        spent, runs = spent + cell.events / cell.rate, runs + 1
+    return best
+
+
+def _through_triggers(asked: Question, batches: native.Batches, seconds: float) -> Cell:
     running = engine_for(asked)._run()  # below the boundary, which is left out here
+    running.opened.present(native.PRESENT)
     moving = [part for part in batches if part[0] in running.source.tables]
 
     def step(number: int, start: int, stop: int) -> float:
@@ -153,9 +179,15 @@ class Run:
         self.cells[name, system] = cell
         print(f"{name:6} {system:18} {reports.shown(cell)}", flush=True)
 
-    def whole_stream(self, name: str, stream: Stream, case: native.Case | None) -> None:
-        """A query against its limit program, if it has one."""
-        asked = question(self.suite, name)
+    def whole_stream(
+        self,
+        name: str,
+        stream: Stream,
+        case: native.Case | None,
+        static: Mapping[str, pa.Table] | None = None,
+    ) -> None:
+        """A query against its limit program, if it has one; ``static`` tables are there beforehand."""
+        asked = question(self.suite, name, static)
         batches = batches_for(asked, stream)
         engine_for(asked)  # compiled once for the processes that come
         self.measure(name, "triggers", lambda: through_triggers(asked, batches, self.seconds))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
@@ -28,13 +28,14 @@ KEYS = {"finance": "id"}
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A query of a suite, the tables that it reads, and its catalog."""
+    """A query of a suite, the tables that it reads, its catalog, and the rows of tables that never change."""
 
     suite: str
     name: str
     text: str
     tables: tuple[str, ...]
     catalog: Catalog
+    static: Mapping[str, dict[tuple[Any, ...], int]] = field(default_factory=dict)
 
     def columns(self, table: str) -> tuple[str, ...]:
         """The columns of a table."""

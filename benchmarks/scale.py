@@ -18,10 +18,9 @@ import pyarrow as pa
 
 import reports
 from cells import Cell
-from rates import Run, batches_for, engine_for, question, through_triggers
+from rates import Run, batches_for, engine_for, question, through_triggers, tpch_stream
 from rivals import DuckDB, Question
-from viewlet.workloads import tpch
-from viewlet.workloads.stream import Stream, interleave, round_robin
+from viewlet.workloads.stream import Stream, interleave
 
 RESULTS = Path(__file__).parent / "results" / "scale"
 SCALES = (0.01, 0.02, 0.05, 0.1)
@@ -91,17 +90,17 @@ def write(run: Run, names: list[str], scales: list[float], folder: Path, words: 
 
 
 def main() -> None:
-    parser = reports.arguments(__doc__, "two small scales", CHOSEN, 1.0, RESULTS)
+    parser = reports.arguments(__doc__, "two small scales", CHOSEN, 0.4, RESULTS)
     parser.add_argument("--scales", nargs="*", type=float, default=list(SCALES))
     options = parser.parse_args()
     if options.quick:
         options.scales, options.seconds = [0.001, 0.01], 0.2
-    run = Run("tpch", options.seconds, patience=10 + 2 * options.seconds)
+    run = Run("tpch", options.seconds, patience=5 + 2 * options.seconds)
     for scale in options.scales:
-        stream = round_robin(tpch.tables(scale))
+        stream, static = tpch_stream(scale)
         moving = windowed(stream, WINDOW)
         for name in options.queries:
-            asked = question("tpch", name)
+            asked = question("tpch", name, static)
             engine_for(asked)  # compiled once for the processes that come
             for kind, events in (("all rows", stream), ("window", moving)):
                 batches = batches_for(asked, events)
