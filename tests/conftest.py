@@ -14,7 +14,7 @@ settings.register_profile("viewlet", deadline=None)  # a slow machine is no reas
 settings.load_profile("viewlet")
 
 # Programs of tests are compiled in half the time; those of tests/oracle as they are shipped.
-os.environ.setdefault("VIEWLET_CFLAGS", "-Og")
+os.environ.setdefault("VIEWLET_CFLAGS", "-Og -fno-inline")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -106,8 +106,8 @@ def test_views_come_and_go_and_keep_their_contents():
     catalog = catalog_of(DDL)
     pair = Pair(catalog, {"one": QUERIES["join"]})
     contents: dict[str, Bag] = {"r": {}, "q": {}}
-    names = ["left join", "strings", "exists"]
-    for i, (table, changes) in enumerate(random_steps(3, 24)):
+    names = ["left join", "strings"]
+    for i, (table, changes) in enumerate(random_steps(3, 16)):
         pair.apply(table, changes, "auto")
         for change in changes:
             bag = contents[table]
@@ -116,7 +116,7 @@ def test_views_come_and_go_and_keep_their_contents():
                 del bag[change.row]
         if i % 8 == 3:
             pair.create(f"v{i}", QUERIES[names[i // 8]], contents)
-        if i == 20:
+        if i == 13:
             for engine in (pair.native, pair.reference):
                 engine.drop("one")
         pair.check()

@@ -79,13 +79,13 @@ def book(events: int, levels: int = 5, **options):
 @pytest.mark.parametrize(("suite", "name"), QUERIES)
 def test_signs_and_nulls(suite, name):
     """First all volumes are above 0, then some are not: spans give way to scans, and come back."""
-    replay(suite, name, book(40, nulls=0.1))
-    replay(suite, name, book(40, negatives=0.3, nulls=0.1), "batch")
+    replay(suite, name, book(30, nulls=0.1))
+    replay(suite, name, book(30, negatives=0.3, nulls=0.1), "batch")
 
 
 @pytest.mark.parametrize(("suite", "name"), [("finance", "vwap"), ("finance", "mst"), ("nested", "nq1")])
 def test_edges_that_jump_over_the_whole_book(suite, name):
-    replay(suite, name, order_book.adversarial(130, 45, tick=400, brokers=2), every=5)
+    replay(suite, name, order_book.adversarial(100, 35, tick=400, brokers=2), every=5)
 
 
 @pytest.mark.parametrize("name", ["vwap", pytest.param("mst", marks=pytest.mark.slow), "psp"])

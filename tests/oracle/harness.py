@@ -119,22 +119,50 @@ def replay_everyhow(
     singles: int,
     check: Check | None = None,
 ) -> None:
-    """Replay a stream in batches of ``size`` and its last ``singles`` changes one by one; then otherwise.
+    """Replay a stream in batches and one by one, away and back at once, and for views created late.
 
-    Otherwise is: all of it taken away at once, then brought at once; and, by a view that is created before
-    the last changes, these as one batch with a refresh after every row. Every view must hold a value in some
-    state. A recomputation does not know how changes came: for it, the first replay is all there is to see.
+    A recomputation does not know how changes came: for it, the first replay is all there is to see.
+    """
+    replay_there_and_back(engine, ddl, views, stream, size=size, singles=singles, check=check)
+    if engine[1] != "reevaluate":
+        replay_late(engine, ddl, views, stream, singles=singles, check=check)
+
+
+def replay_there_and_back(
+    engine: Engine,
+    ddl: str,
+    views: Mapping[str, str],
+    stream: Stream,
+    *,
+    size: int,
+    singles: int,
+    check: Check | None = None,
+) -> None:
+    """Replay a stream in batches of ``size`` and its last ``singles`` changes one by one.
+
+    Then all of it is taken away at once, and brought at once. Every view must hold a value in some state.
     """
     begin, end = stream.first(len(stream) - singles), stream.after(len(stream) - singles)
     steps = [*begin.batches(size), *end.batches(1)]
-    recomputes = engine[1] == "reevaluate"
-    if not recomputes:
+    if engine[1] != "reevaluate":
         steps += [opposite(stream.whole()), stream.whole()]
     found = replay(connect(engine), ddl, views, steps, check=check)
     assert all(found[name] for name in views), f"nothing found: {[name for name in views if not found[name]]}"
-    if not recomputes:
-        late = connect(engine)
-        replay(late, ddl, views, [end.whole()], before=[begin.whole()], trigger="tuple", check=check)
+
+
+def replay_late(
+    engine: Engine,
+    ddl: str,
+    views: Mapping[str, str],
+    stream: Stream,
+    *,
+    singles: int,
+    check: Check | None = None,
+) -> None:
+    """Create views before the last ``singles`` changes: one batch, with a refresh after every row."""
+    begin, end = stream.first(len(stream) - singles), stream.after(len(stream) - singles)
+    late = connect(engine)
+    replay(late, ddl, views, [end.whole()], before=[begin.whole()], trigger="tuple", check=check)
 
 
 def opposite(batch: Batch) -> Batch:

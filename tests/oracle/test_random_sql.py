@@ -25,7 +25,7 @@ from strategies import (
     seeded_keyed_case,
 )
 
-QUICK = 40
+QUICK = 28
 QUICK_CASCADES = 8
 QUICK_KEYED = 12
 GROUPS_OF_ONE_ROW = [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from oracle.harness import Engine, connect, engines, nullable, replay, replay_everyhow
+from oracle.harness import Engine, connect, engines, nullable, replay, replay_late, replay_there_and_back
 from viewlet.workloads import queries, schema, tpcds
 from viewlet.workloads.stream import Stream, churn, load
 
@@ -25,9 +25,17 @@ def stream(sales: int) -> Stream:
 @engines
 @pytest.mark.parametrize("query", QUERIES)
 def test_sales(engine: Engine, query: str) -> None:
-    replay_everyhow(
+    replay_there_and_back(
         engine, nullable(schema("tpcds")), {query: QUERIES[query]}, stream(700), size=300, singles=25
     )
+
+
+@engines
+@pytest.mark.slow
+@pytest.mark.parametrize("query", QUERIES)
+def test_views_created_late(engine: Engine, query: str) -> None:
+    """In the long run only: these queries take seconds to compile, once more for every database."""
+    replay_late(engine, nullable(schema("tpcds")), {query: QUERIES[query]}, stream(700), singles=25)
 
 
 @engines

@@ -7,7 +7,8 @@ import pyarrow as pa
 import pytest
 
 import viewlet.signals as vs
-from signals.laws import cuts_of, pushed
+from signals.laws import assert_same, cuts_of, pushed
+from signals.queries import IRREGULAR, UNIFORM
 
 QUERY = vs.source(key="k", time="t", value="v").sample(1).fir([1.0, 0.5])
 
@@ -84,3 +85,13 @@ def test_keys_in_turns_equal_keys_out_of_turn(names):
         order = np.lexsort((columns[1], columns[0]))
         for column, want in zip(columns, expected(keys[kept], times[kept], values[kept]), strict=True):
             np.testing.assert_allclose(column[order], want, atol=1e-12)
+
+
+@pytest.mark.parametrize("query", [*IRREGULAR.values(), *UNIFORM.values()], ids=[*IRREGULAR, *UNIFORM])
+def test_readings_in_even_turns_equal_readings_key_by_key(query):
+    """Times at equal distances do not exist as an array until an operator asks for them."""
+    rounds = 90
+    keys, times = np.tile([4, 2, 7], rounds), np.repeat(10 * np.arange(-20, rounds - 20), 3)
+    times += np.tile([0, 10, 30], rounds)
+    table = pa.table({"k": keys, "t": times, "v": np.random.default_rng(2).normal(size=len(keys)).round(3)})
+    assert_same(pushed(query, table, [100, 200], restore_at=1), query.run(table.sort_by("k")))

@@ -7,7 +7,7 @@ share this language, so a column of a query *is* a variable, unique within the q
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -158,14 +158,21 @@ def nullable(scalar: Scalar) -> bool:
             return any(nullable(arg) for arg in args)
 
 
-def variables(scalar: Scalar) -> Iterator[Var]:
-    """The variables it reads, left to right, with repeats."""
-    match scalar:
-        case Var():
-            yield scalar
-        case Call(_, args):
-            for arg in args:
-                yield from variables(arg)
+def variables(scalar: Scalar) -> list[Var]:
+    """The variables it reads, left to right, with repeats.
+
+    A list, not a generator: compiling asks this a million times, and generators within generators are slow.
+    """
+    if isinstance(scalar, Var):
+        return [scalar]
+    found: list[Var] = []
+    if isinstance(scalar, Call):
+        for arg in scalar.args:
+            if isinstance(arg, Var):
+                found.append(arg)
+            elif isinstance(arg, Call):
+                found += variables(arg)
+    return found
 
 
 def substitute(scalar: Scalar, replacements: Mapping[str, Scalar]) -> Scalar:

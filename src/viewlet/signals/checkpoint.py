@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from viewlet.signals.chunks import Events, Frames, PerKey, Runs
+from viewlet.signals.chunks import Even, Events, Frames, PerKey, Runs
 from viewlet.signals.errors import SessionError
 from viewlet.signals.specs import WindowSpec
 
-KINDS = {kind.__name__: kind for kind in (Events, Runs, Frames, WindowSpec)}
+KINDS = {kind.__name__: kind for kind in (Events, Even, Runs, Frames, WindowSpec)}
 
 
 def dump(snapshot: Any) -> bytes:
@@ -80,7 +80,7 @@ def _flatten(value: Any, arrays: dict[str, Any]) -> Any:
                 n: [list(tail), np.dtype(d).str, int(fill)] for n, (tail, d, fill) in value.fields.items()
             }
             return {"per_key": layout, "data": _flatten(value.arrays, arrays)}
-        case Events() | Runs() | Frames() | WindowSpec():
+        case Events() | Even() | Runs() | Frames() | WindowSpec():
             parts = {f.name: _flatten(getattr(value, f.name), arrays) for f in fields(value)}
             return {"record": type(value).__name__, "parts": parts}
     raise SessionError(f"cannot checkpoint a {type(value).__name__}")

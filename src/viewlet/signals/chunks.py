@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from viewlet.signals.memory import joined
+from viewlet.signals.memory import follows, joined
 
 Ints: TypeAlias = npt.NDArray[np.int64]
 Values: TypeAlias = npt.NDArray[Any]  # float64, complex128 or object; a second axis holds channels
@@ -33,24 +34,62 @@ def concat(columns: list[Column]) -> Column:
     return pa.concat_arrays(columns)
 
 
+@dataclass(frozen=True, slots=True)
+class Even:
+    """Times at equal distances: those of group g are first[g], first[g] + stride, first[g] + 2 stride, ...
+
+    >>> Even(np.array([5, 0]), 10).array(np.array([0, 2, 5])).tolist()
+    [5, 15, 0, 10, 20]
+    """
+
+    first: Ints
+    stride: int
+
+    def array(self, ptr: Ints) -> Ints:
+        """Time by time, rows ptr[g]:ptr[g+1] being those of group g."""
+        counts = np.diff(ptr)
+        if (counts == counts[0]).all():
+            return np.asarray(np.add.outer(self.first, np.arange(counts[0]) * self.stride).ravel())
+        inside = np.arange(ptr[-1]) - np.repeat(ptr[:-1], counts)
+        return np.asarray(np.repeat(self.first, counts) + inside * self.stride)
+
+
 @dataclass(slots=True)
 class Events:
     """Events with lifetimes [start, end): rows ptr[g]:ptr[g+1] are those of key keys[g], by start.
 
     Each key appears once. ``end is None`` means points, whose lifetime is one time unit. ``stride`` is the
     distance of successive starts of a key where it is known to be the same throughout: 0 if no key has two
-    events, -1 if it varies or nobody looked.
+    events, -1 if it varies or nobody looked. Starts at equal distances need not exist as an array until
+    somebody asks for them.
     """
 
     keys: Ints
     ptr: Ints
-    start: Ints
+    times: Ints | Even
     end: Ints | None
     columns: dict[str, Column]
     stride: int = -1
 
     def __len__(self) -> int:
-        return len(self.start)
+        return int(self.ptr[-1])
+
+    @property
+    def start(self) -> Ints:
+        """The start of each event."""
+        if isinstance(self.times, Even):
+            self.times = self.times.array(self.ptr)
+        return self.times
+
+    def firsts(self) -> Ints:
+        """The first start of each key."""
+        return self.times.first if isinstance(self.times, Even) else self.times[self.ptr[:-1]]
+
+    def lasts(self) -> Ints:
+        """The last start of each key."""
+        if isinstance(self.times, Even):
+            return np.asarray(self.times.first + self.times.stride * (np.diff(self.ptr) - 1))
+        return self.times[self.ptr[1:] - 1]
 
     def ends(self) -> Ints:
         """The end of each lifetime, also for points."""
@@ -169,6 +208,17 @@ def concat_runs(parts: list[Runs]) -> Runs:
     )
 
 
+def side_by_side(parts: list[Runs]) -> list[list[Runs]]:
+    """Chunks in groups whose samples can be joined without a copy; all in one where there are few such."""
+    groups = [[parts[0]]]
+    for before, part in pairwise(parts):
+        if follows(before.values, part.values):
+            groups[-1].append(part)
+        else:
+            groups.append([part])
+    return groups if 2 * len(groups) <= len(parts) else [parts]
+
+
 def concat_frames(parts: list[Frames]) -> Frames:
     """The windows of several chunks, in the order given, without their old deltas."""
     names = ("keys", "first", "lo", "hi", "fresh", "values")
@@ -193,6 +243,9 @@ class PerKey:
         self.fields = fields
         self.zero: Any = 0  # the missing sample, where samples are Python objects
         self.size = 0
+        self.addresses: dict[
+            tuple[str, ...], Any
+        ] = {}  # what kernels remember of the arrays, as they are now
         self.arrays = {name: np.full((0, *tail), fill, dtype) for name, (tail, dtype, fill) in fields.items()}
 
     def __getitem__(self, name: str) -> npt.NDArray[Any]:
@@ -212,8 +265,10 @@ class PerKey:
             grown[: self.size] = self.arrays[name]
             self.arrays[name] = grown
         self.size = capacity
+        self.addresses.clear()
 
     def load(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
         """Replace the contents by those of a checkpoint."""
         self.arrays = dict(arrays)
         self.size = len(next(iter(arrays.values())))
+        self.addresses.clear()

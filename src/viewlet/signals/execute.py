@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from viewlet.signals.chunks import Chunk, Events, Frames, Runs, concat_frames, concat_runs
+from viewlet.signals.chunks import Chunk, Events, Frames, Runs, concat_frames, concat_runs, side_by_side
 from viewlet.signals.clock import write_times
 from viewlet.signals.errors import SignalTypeError
 from viewlet.signals.kernels import kernels
@@ -112,7 +112,8 @@ class Executor:
     def _tables(self, chunks: list[Chunk]) -> list[pa.Table]:
         """Blocks of one push in one array: large ones take few pages, small ones would take many."""
         if len(chunks) > 1 and isinstance(chunks[0], Runs):
-            return [self._table(concat_runs([chunk for chunk in chunks if isinstance(chunk, Runs)]))]
+            runs = [chunk for chunk in chunks if isinstance(chunk, Runs)]
+            return [self._table(concat_runs(part)) for part in side_by_side(runs)]
         if len(chunks) > 1 and isinstance(chunks[0], Frames):
             return [self._table(concat_frames([chunk for chunk in chunks if isinstance(chunk, Frames)]))]
         return [self._table(chunk) for chunk in chunks]

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, assert_never
 
 from viewlet.signals import nodes
+from viewlet.signals.functions import RealInverse
 from viewlet.signals.keys import KeySpaces
 from viewlet.signals.nodes import Node, inputs
 from viewlet.signals.operators import filters, frames, lifetimes, samples, temporal
@@ -37,7 +38,7 @@ def lower(root: Node, spaces: KeySpaces, clock: str) -> Program:
     def place(node: Node) -> int:
         if id(node) in done:
             return done[id(node)]
-        fused = _fused_window(node)
+        fused = _fused(node)
         upstream = [place(child) for child in (inputs(fused) if fused else inputs(node))]
         operator = _operator(node, fused, spaces, clock, lenient, id(node) in tracked)
         operator.zero = zero
@@ -71,11 +72,18 @@ def _describer(owner: Ingress | lifetimes.Regroup) -> Callable[[int], str]:
     return lambda key: owner.index.describe(key) if owner.index is not None else str(key)
 
 
-def _fused_window(node: Node) -> nodes.Window | None:
-    """The window directly below a spectrum: both run as one operator."""
-    if isinstance(node, nodes.Spectra) and isinstance(node.input, nodes.Window):
-        return node.input
-    return None
+def _fused(node: Node) -> nodes.Window | nodes.FrameMap | None:
+    """The node directly below that runs in the same operator, so that no array of windows lies between.
+
+    A spectrum takes in the window below it, overlap-add of real windows the inverse transform below it.
+    """
+    match node:
+        case nodes.Spectra(input=nodes.Window() as below):
+            return below
+        case nodes.Unwindow(input=nodes.FrameMap(function=RealInverse(size=size)) as below):
+            return below if size == node.size else None
+        case _:
+            return None
 
 
 def slides(window: nodes.Window, node: nodes.Spectra) -> bool:
@@ -85,7 +93,12 @@ def slides(window: nodes.Window, node: nodes.Spectra) -> bool:
 
 
 def _operator(
-    node: Node, fused: nodes.Window | None, spaces: KeySpaces, clock: str, lenient: bool, tracked: bool
+    node: Node,
+    fused: nodes.Window | nodes.FrameMap | None,
+    spaces: KeySpaces,
+    clock: str,
+    lenient: bool,
+    tracked: bool,
 ) -> Operator[Any]:
     match node:
         case nodes.Source():
@@ -141,11 +154,11 @@ def _operator(
         case nodes.FrameUpdate():
             return frames.FrameIncrement(node, node.input.hop)
         case nodes.Spectra():
-            if fused is None:
+            if not isinstance(fused, nodes.Window):
                 return frames.Spectrum(node)
             return frames.WindowSpectrum(fused, node, *grid(fused.input), sliding=slides(fused, node))
         case nodes.Unwindow():
-            return frames.Unwindowing(node)
+            return frames.SpectralUnwindowing(node) if fused else frames.Unwindowing(node)
         case nodes.Reduce():
             return frames.Reduction(node)
         case _:

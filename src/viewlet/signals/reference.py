@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import functools
 import operator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from viewlet.signals.chunks import Events, Frames, Ints, PerKey, Runs, Values, runs_of_samples
+from viewlet.signals.memory import Strip
 from viewlet.signals.specs import NEVER, SampleSpec, WindowSpec
 
 
@@ -49,6 +51,12 @@ def rounds(keys: Ints) -> int:
     again = np.flatnonzero(keys == keys[0]) if len(keys) else keys
     g = int(again[1]) if len(again) > 1 else len(keys)
     return g if g and 2 * g <= len(keys) and np.array_equal(keys[g:], keys[:-g]) else 0
+
+
+def beat(start: Ints, keys: int) -> int:
+    """The distance of starts of each of ``keys`` keys in turns if it is the same throughout, else -1."""
+    steps = set((start[keys:] - start[:-keys]).tolist())
+    return steps.pop() if len(steps) == 1 and min(steps) > 0 else -1
 
 
 def turn(column: Values, keys: int) -> Values:
@@ -162,7 +170,7 @@ def sample(events: Events, values: Values, spec: SampleSpec, state: PerKey) -> R
 def on_grid(events: Events, values: Values, spec: SampleSpec, state: PerKey) -> Runs | None:
     """Points on successive beats as the samples they are, or None where they lie otherwise."""
     keys, counts, last = events.keys, np.diff(events.ptr), events.ptr[1:] - 1
-    first, rest = np.divmod(events.start[events.ptr[:-1]] - spec.offset, spec.period)
+    first, rest = np.divmod(events.firsts() - spec.offset, spec.period)
     goes_on = (state["refs"][keys] == 0) | (state["beat"][keys] == first) | (spec.mode == "exact")
     inside = np.arange(len(events)) - np.repeat(events.ptr[:-1], counts)
     steps = events.start == (np.repeat(first, counts) + inside) * spec.period + spec.offset
@@ -326,11 +334,17 @@ def window(runs: Runs, spec: WindowSpec, state: PerKey, capacity: int) -> tuple[
     old, windows = matrix[:, : spec.back], matrix[:, spec.back :]
     if spec.bins:
         windows = np.fft.rfft(windows, axis=1)
+    if spec.rule == "sliding":
         state["re"][keys], state["im"][keys] = windows.real, windows.imag  # of several rows the last stays
     frames = Frames(
         keys, table[:, 1], table[:, 2], table[:, 3], table[:, 4], windows, old if spec.back else None
     )
     return frames, len(runs.keys)
+
+
+def transforms(size: int) -> bool:
+    """Is there a kernel for real windows of ``size`` samples?"""
+    return False
 
 
 def rfft(windows: Values) -> Values:
@@ -365,7 +379,7 @@ def ifft(windows: Values) -> Values:
     return result
 
 
-def unwindow(frames: Frames, how: str, state: PerKey) -> Runs:
+def unwindow(frames: Frames, how: str, state: PerKey, strip: Strip) -> Runs:
     """Samples that no later window can change, aggregated over the windows that cover them."""
     keys: list[int] = []
     ticks: list[int] = []
@@ -392,6 +406,11 @@ def unwindow(frames: Frames, how: str, state: PerKey) -> Runs:
             state["covers"][key, i] = covers[tick]
     like = frames.values.reshape(-1, *frames.values.shape[2:])
     return runs_of_samples(np.array(keys, np.int64), np.array(ticks, np.int64), _array(out, like))
+
+
+def unwindow_spectra(frames: Frames, size: int, how: str, state: PerKey, strip: Strip) -> Runs:
+    """The same for real windows of ``size`` samples that are given by their half spectra."""
+    return unwindow(replace(frames, values=irfft(frames.values, size)), how, state, strip)
 
 
 def _finished(value: Any, covers: int, how: str) -> Any:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,7 @@ from viewlet.signals.chunks import Events, PerKey, Values
 
 MODES = ("exact", "constant", "last", "step", "linear", "second", "user")
 UNWINDOWS = ("sum", "max", "min", "mean")
+RULES = ("samples", "sliding", "anew")
 NEVER = np.iinfo(np.int64).min  # before every time
 
 
@@ -38,8 +38,8 @@ class SampleSpec:
 
     def bounds(self, events: Events, state: PerKey) -> tuple[int, int]:
         """How many runs and samples a chunk can yield at most; cheap, and never too small."""
-        n, first, last = len(events), events.start[events.ptr[:-1]], events.ptr[1:] - 1
-        ends = events.start[last] if events.end is None else events.end[last] - 1
+        n, first = len(events), events.firsts()
+        ends = events.lasts() if events.end is None else events.end[events.ptr[1:] - 1] - 1
         begin = -(-(first - self.offset) // self.period)
         beat = np.where(state["refs"][events.keys] > 0, state["beat"][events.keys], begin)
         spanned = int(np.maximum((ends - self.offset) // self.period - beat + 1, 0).sum())
@@ -53,35 +53,35 @@ class SampleSpec:
 
 @dataclass(frozen=True, slots=True)
 class WindowSpec:
-    """Windows of ``size`` samples at multiples of ``hop``; ``bins`` > 0 asks for sliding spectra instead."""
+    """Windows of ``size`` samples at multiples of ``hop``.
+
+    A rule other than ``samples`` asks for their half spectra instead, each slid from the one before or
+    computed anew.
+    """
 
     size: int
     hop: int
     zeros: bool
     back: int = 0
-    bins: int = 0
+    rule: str = "samples"
     reseed: int = 4096
+
+    @property
+    def bins(self) -> int:
+        """Frequencies per row, 0 where rows are samples."""
+        return 0 if self.rule == "samples" else self.size // 2 + 1
 
     def state(self, values: Values) -> PerKey:
         """Per key: the next window, the frontier, and the samples that later windows still need."""
         integers = ("seen", "next", "last", "origin", "solid", "carry_tick", "carry_n")
+        kept = self.bins if self.rule == "sliding" else 0
         return PerKey(
             **dict.fromkeys(integers, ((), np.int64, 0)),
             previous=((), np.int64, NEVER),
             carry=((self.size + self.hop, *values.shape[1:]), values.dtype, 0),
-            re=((self.bins,), np.float64, 0),
-            im=((self.bins,), np.float64, 0),
+            re=((kept,), np.float64, 0),
+            im=((kept,), np.float64, 0),
         )
-
-    def twiddles(self) -> tuple[Values, Values]:
-        """cos and sin of 2 pi k / size, where spectra are asked for."""
-        return _twiddles(self.size if self.bins else 0)
-
-
-@cache
-def _twiddles(size: int) -> tuple[Values, Values]:
-    angle = 2 * np.pi * np.arange(size) / max(size, 1)
-    return np.cos(angle), np.sin(angle)
 
 
 def filter_state(values: Values, taps: int) -> PerKey:

@@ -6,10 +6,8 @@ table alone. So what a task makes does not depend on the others, and all of it i
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -56,17 +54,21 @@ def _book(
 
 
 def tpch_tables(spark: Any, scale: float, names: Sequence[str] = tpch.TABLES) -> dict[str, Any]:
-    """The tables of :func:`viewlet.workloads.tpch.tables`; executors need ``tpchgen-cli`` too."""
+    """The tables of :func:`viewlet.workloads.tpch.tables`; executors need ``tpchgen-cli`` too.
+
+    A machine keeps the parts that its executors made, as this one keeps what ``tables`` made.
+    """
     return {name: _tpch_table(spark, scale, name) for name in tpch.TABLES if name in names}
 
 
 def _tpch_table(spark: Any, scale: float, name: str) -> Any:
     from pyspark.sql.pandas.types import from_arrow_schema
 
-    parts = 1 if name in tpch.STATIC else spark.sparkContext.defaultParallelism
+    parts = spark.sparkContext.defaultParallelism
+    tasks = 1 if name in tpch.STATIC else parts
     make = partial(_tpch_part, scale=scale, name=name, parts=parts)
     kinds = from_arrow_schema(arrow_schemas(schema("tpch"))[name])
-    return spark.range(0, parts, numPartitions=parts).mapInArrow(make, kinds)
+    return spark.range(0, tasks, numPartitions=tasks).mapInArrow(make, kinds)
 
 
 def _tpch_part(
@@ -74,10 +76,6 @@ def _tpch_part(
 ) -> Iterator[pa.RecordBatch]:
     kinds = arrow_schemas(schema("tpch"))[name]
     for number in (n for batch in numbers for n in batch.column(0).to_pylist()):
-        with tempfile.TemporaryDirectory() as scratch:
-            options: tuple[str, ...] = ("--tables", name, "--num-threads", "1")
-            if parts > 1:
-                options = (*options, "--parts", str(parts), "--part", str(number + 1))
-            tpch.write_parquet(Path(scratch), scale, *options)
-            for file in sorted(Path(scratch).rglob("*.parquet")):
-                yield from pq.read_table(file).cast(kinds).to_batches()
+        folder = tpch.generate(scale, number + 1, parts)
+        for file in [*folder.glob(f"{name}.parquet"), *sorted(folder.glob(f"{name}/*.parquet"))]:
+            yield from pq.read_table(file).cast(kinds).to_batches()

@@ -41,15 +41,25 @@ def tables(scale: float, names: Sequence[str] = TABLES) -> dict[str, pa.Table]:
     }
 
 
-def generate(scale: float) -> Path:
-    """The folder with the Parquet files of a scale factor; generates them the first time."""
-    folder = cache_directory() / "tpch" / f"sf{scale:g}"
+def generate(scale: float, part: int = 1, parts: int = 1) -> Path:
+    """The folder with the Parquet files of one part of a scale factor; generates them the first time.
+
+    One part of one holds a file per table, one of several a folder per table; nation and region are in the
+    first.
+    The generator takes a second to start whatever it makes: all tables of a part are made at once.
+    """
+    name = f"sf{scale:g}"
+    options: tuple[str, ...] = ()
+    if parts > 1:
+        name = f"{name}-{part}-of-{parts}"
+        options = ("--parts", str(parts), "--part", str(part), "--num-threads", "1")
+    folder = cache_directory() / "tpch" / name
     if folder.is_dir():
         return folder
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
         made = Path(scratch) / "data"
-        write_parquet(made, scale)
+        _write_parquet(made, scale, *options)
         try:
             made.rename(folder)
         except OSError:
@@ -59,8 +69,7 @@ def generate(scale: float) -> Path:
     return folder
 
 
-def write_parquet(folder: Path, scale: float, *options: str) -> None:
-    """Run the generator; ``options`` choose tables and parts."""
+def _write_parquet(folder: Path, scale: float, *options: str) -> None:
     chosen = ("--scale-factor", f"{scale:g}", "--output-dir", str(folder), "--quiet", *options)
     run = subprocess.run([_generator(), "parquet", *chosen], capture_output=True, text=True, check=False)
     if run.returncode:

@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from viewlet.signals.chunks import Values
+from viewlet.signals.chunks import PerKey, Values
 from viewlet.signals.native.build import build
 
 SOURCES = ("grouping.c", "sampling.c", "runs.c", "filters.c", "windows.c", "fft.c")
 HEADERS = ("kernels.h",)
-ALLOCATING = ("vs_fir", "vs_rational", "vs_window", "vs_rfft", "vs_irfft", "vs_fft")  # -1: no memory
+ALLOCATING = ("vs_fir", "vs_rational", "vs_window", "vs_unwindow", "vs_rfft", "vs_irfft", "vs_fft")
 
 _Buffer = ctypes.c_byte * 0
 
@@ -38,21 +38,29 @@ def _kernel(name: str) -> Any:
 
 def call(name: str, *args: Any) -> int:
     """Call a kernel; arrays must be contiguous."""
-    prepared = [
-        _pointer(arg) if isinstance(arg, np.ndarray) else None if arg is None else ctypes.c_int64(arg)
-        for arg in args
-    ]
-    result: int = _kernel(name)(*prepared)
+    kernel = _kernel(name)
+    if kernel.argtypes is None:
+        kernel.argtypes = [ctypes.c_int64 if isinstance(arg, int) else ctypes.c_void_p for arg in args]
+    result: int = kernel(*[_pointer(arg) if isinstance(arg, np.ndarray) else arg for arg in args])
     if result == -1 and name in ALLOCATING:
         raise MemoryError(f"{name} could not allocate its scratch buffer")
     return result
 
 
+def state_pointers(state: PerKey, *names: str) -> Any:
+    """The addresses of arrays of a state, found out once for as long as the state does not grow."""
+    found = state.addresses.get(names)
+    if found is None:
+        found = state.addresses[names] = tuple(_pointer(state[name]) for name in names)
+    return found
+
+
 def _pointer(array: Values) -> Any:
     """The address of an array; a buffer of no bytes tells it five times as quickly as NumPy does."""
-    if not array.flags.carray:
-        return ctypes.c_void_p(array.ctypes.data)
-    return _Buffer.from_buffer(array)  # type: ignore[arg-type]  # NumPy declares no buffer
+    try:
+        return _Buffer.from_buffer(array)  # type: ignore[arg-type]  # NumPy declares no buffer
+    except (TypeError, ValueError):  # of memory that may not be written
+        return array.ctypes.data
 
 
 def contiguous(array: Any) -> Any:

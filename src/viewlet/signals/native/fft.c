@@ -215,34 +215,35 @@ static inline __attribute__((always_inline)) void transform_lanes(i64 m, const d
     }
 }
 
-/* Half spectra of up to eight windows of 2 m samples. */
-static inline __attribute__((always_inline)) void spectra_of_lanes(i64 m, i64 rows, i64 pitch, const double *x,
+/* Half spectra of up to eight windows of 2 m samples, each wherever it lies. */
+static inline __attribute__((always_inline)) void spectra_of_lanes(i64 m, i64 rows, const double *const *x,
         const double *table, const double *turn, i64 width, double *out) {
-    struct lanes z, y;
+    struct lanes z;
     for (i64 b = 0; b < m; b += 4) {
         v8 t[8];
-        for (i64 l = 0; l < 8; l++) t[l] = LOAD(v8, x + min_i64(l, rows - 1) * pitch + 2 * b);
+        for (i64 l = 0; l < 8; l++) t[l] = LOAD(v8, x[min_i64(l, rows - 1)] + 2 * b);
         transpose(t);
         for (int i = 0; i < 4; i++) { z.re[b + i] = t[2 * i]; z.im[b + i] = t[2 * i + 1]; }
     }
     transform_lanes(m, table, &z);
-    z.re[m] = z.re[0];
-    z.im[m] = z.im[0];
-    for (i64 k = 0; k <= m; k++) {
-        double c = turn[k], s = turn[m + 1 + k];
-        v8 or = z.im[k] + z.im[m - k], oi = z.re[m - k] - z.re[k];
-        y.re[k] = 0.5 * (z.re[k] + z.re[m - k] + c * or + s * oi);
-        y.im[k] = 0.5 * (z.im[k] - z.im[m - k] + c * oi - s * or);
+    z.re[m] = z.re[0] - z.im[0];
+    z.re[0] = z.re[0] + z.im[0];
+    z.im[0] = (v8){0};
+    for (i64 k = 1, j = m - 1; k <= j; k++, j--) { /* X[k] = E + T and X[m-k] = conj (E - T), T being turned O */
+        double c = 0.5 * turn[k], s = 0.5 * turn[m + 1 + k];
+        v8 or = z.im[k] + z.im[j], oi = z.re[j] - z.re[k], er = 0.5 * (z.re[k] + z.re[j]);
+        v8 tr = c * or + s * oi, ti = c * oi - s * or, ei = 0.5 * (z.im[k] - z.im[j]);
+        z.re[j] = er - tr; z.im[j] = ti - ei;
+        z.re[k] = er + tr; z.im[k] = ei + ti;
     }
-    y.im[0] = y.im[m] = (v8){0};
     for (i64 b = 0; b < m; b += 4) {
         v8 t[8];
-        for (int i = 0; i < 4; i++) { t[2 * i] = y.re[b + i]; t[2 * i + 1] = y.im[b + i]; }
+        for (int i = 0; i < 4; i++) { t[2 * i] = z.re[b + i]; t[2 * i + 1] = z.im[b + i]; }
         transpose(t);
         for (i64 l = 0; l < rows; l++) STORE(out + l * width + 2 * b, t[l]);
     }
     for (i64 l = 0; l < rows; l++) {
-        out[l * width + 2 * m] = y.re[m][l];
+        out[l * width + 2 * m] = z.re[m][l];
         out[l * width + 2 * m + 1] = 0;
     }
 }
@@ -250,21 +251,23 @@ static inline __attribute__((always_inline)) void spectra_of_lanes(i64 m, i64 ro
 /* Up to eight windows of 2 m samples from their half spectra. */
 static inline __attribute__((always_inline)) void windows_of_lanes(i64 m, i64 rows, const double *x,
         const double *table, const double *turn, double *out) {
-    struct lanes y, z;
+    struct lanes z;
     double scale = 0.5 / (double)m;
     for (i64 b = 0; b < m; b += 4) {
         v8 t[8];
         for (i64 l = 0; l < 8; l++) t[l] = LOAD(v8, x + min_i64(l, rows - 1) * 2 * (m + 1) + 2 * b);
         transpose(t);
-        for (int i = 0; i < 4; i++) { y.re[b + i] = t[2 * i]; y.im[b + i] = t[2 * i + 1]; }
+        for (int i = 0; i < 4; i++) { z.re[b + i] = t[2 * i]; z.im[b + i] = t[2 * i + 1]; }
     }
-    for (i64 l = 0; l < 8; l++) y.re[m][l] = x[min_i64(l, rows - 1) * 2 * (m + 1) + 2 * m];
-    y.im[0] = y.im[m] = (v8){0};
-    for (i64 k = 0; k < m; k++) { /* parts exchanged: the inverse transform is the transform between exchanges */
+    for (i64 l = 0; l < 8; l++) z.re[m][l] = x[min_i64(l, rows - 1) * 2 * (m + 1) + 2 * m];
+    z.im[0] = z.re[0] + z.re[m]; /* parts exchanged: the inverse transform is the transform between exchanges */
+    z.re[0] = z.re[0] - z.re[m];
+    for (i64 k = 1, j = m - 1; k <= j; k++, j--) {
         double c = turn[k], s = turn[m + 1 + k];
-        v8 dr = y.re[k] - y.re[m - k], di = y.im[k] + y.im[m - k];
-        z.im[k] = y.re[k] + y.re[m - k] - (dr * s + di * c);
-        z.re[k] = y.im[k] - y.im[m - k] + (dr * c - di * s);
+        v8 dr = z.re[k] - z.re[j], di = z.im[k] + z.im[j], er = z.re[k] + z.re[j], ei = z.im[k] - z.im[j];
+        v8 tr = dr * s + di * c, ti = dr * c - di * s;
+        z.im[j] = er + tr; z.re[j] = ti - ei;
+        z.im[k] = er - tr; z.re[k] = ti + ei;
     }
     transform_lanes(m, table, &z);
     for (i64 b = 0; b < m; b += 4) {
@@ -275,72 +278,98 @@ static inline __attribute__((always_inline)) void windows_of_lanes(i64 m, i64 ro
     }
 }
 
-static void short_spectra(i64 rows, i64 pitch, const double *x, i64 n, i64 width, const double *table,
+static void short_spectra(i64 rows, const double *const *x, i64 n, i64 width, const double *table,
                           const double *turn, double *out) {
-    for (i64 r = 0; r < rows; r += 8, x += 8 * pitch, out += 8 * width) {
-        i64 few = min_i64(8, rows - r);
-        if (n == 16) spectra_of_lanes(8, few, pitch, x, table, turn, width, out);
-        else spectra_of_lanes(16, few, pitch, x, table, turn, width, out);
-    }
+    if (n == 16) spectra_of_lanes(8, rows, x, table, turn, width, out);
+    else spectra_of_lanes(16, rows, x, table, turn, width, out);
 }
 
 static void short_windows(i64 rows, const double *x, i64 n, const double *table, const double *turn,
                           double *out) {
-    for (i64 r = 0; r < rows; r += 8, x += 8 * (n + 2), out += 8 * n) {
-        if (n == 16) windows_of_lanes(8, min_i64(8, rows - r), x, table, turn, out);
-        else windows_of_lanes(16, min_i64(8, rows - r), x, table, turn, out);
-    }
+    if (n == 16) windows_of_lanes(8, rows, x, table, turn, out);
+    else windows_of_lanes(16, rows, x, table, turn, out);
 }
 
 /* ---- many windows -------------------------------------------------------------------------------- */
+
+double *room_for_windows(i64 n) { return malloc((size_t)room(max_i64(n / 2, 32)) * sizeof(double)); }
+
+/* The half spectrum of one window of more than 32 samples; the next window and spectrum are fetched. */
+static void half_spectrum(const double *x, i64 pitch, i64 n, i64 width, const double *table,
+                          const double *turn, double *work, double *out) {
+    struct parts z = transform_complex(n / 2, table, x, pitch, work);
+    for (i64 i = 0; n <= 256 && i < n; i += 8) /* a short window is over before its fetches are */
+        __builtin_prefetch(x + pitch + i);
+    unpack(n / 2, turn, z, out, width);
+}
+
+void half_spectra(i64 rows, const double *const *x, i64 n, const double *table, const double *turn,
+                  double *work, double *out) {
+    if (n / 2 <= LONGEST_OF_LANES) short_spectra(rows, x, n, n + 2, table, turn, out);
+    else
+        for (i64 r = 0; r < rows; r++) half_spectrum(x[r], 0, n, n + 2, table, turn, work, out + r * (n + 2));
+}
 
 /* Spectra of `rows` real windows that begin `pitch` doubles apart: n / 2 + 1 bins each, or all n of them.
    `table` is that of n / 2. */
 i64 vs_rfft(i64 rows, i64 pitch, const double *x, i64 n, i64 all, const double *table, const double *turn,
             double *out) {
     i64 width = 2 * (all ? n : n / 2 + 1);
-    if (n / 2 <= LONGEST_OF_LANES) {
-        short_spectra(rows, pitch, x, n, width, table, turn, out);
-        for (i64 r = 0; all && r < rows; r++) mirror(n, out + r * width);
-        return 0;
-    }
-    double *work = malloc((size_t)room(n / 2) * sizeof *work);
+    double *work = room_for_windows(n);
     if (!work) return -1;
-    for (i64 r = 0; r < rows; r++) {
-        struct parts z = transform_complex(n / 2, table, x + r * pitch, pitch, work);
-        for (i64 i = 0; n <= 256 && i < n; i += 8) /* a short window is over before its fetches are */
-            __builtin_prefetch(x + (r + 1) * pitch + i);
-        unpack(n / 2, turn, z, out + r * width, width);
-        if (all) mirror(n, out + r * width);
-    }
+    if (n / 2 <= LONGEST_OF_LANES)
+        for (i64 r = 0; r < rows; r += BATCH) {
+            const double *at[BATCH];
+            for (i64 l = 0; l < BATCH; l++) at[l] = x + min_i64(r + l, rows - 1) * pitch;
+            short_spectra(min_i64(BATCH, rows - r), at, n, width, table, turn, out + r * width);
+        }
+    else
+        for (i64 r = 0; r < rows; r++)
+            half_spectrum(x + r * pitch, pitch, n, width, table, turn, work, out + r * width);
+    for (i64 r = 0; all && r < rows; r++) mirror(n, out + r * width);
     free(work);
     return 0;
 }
 
-/* Real windows from half spectra; the imaginary parts of the first and the last bin count as zero. */
-i64 vs_irfft(i64 rows, const double *x, i64 n, const double *table, const double *turn, double *out) {
+/* One window of more than 32 samples from its half spectrum. */
+static void real_window(const double *x, i64 n, const double *table, const double *turn, double *work,
+                        double *out) {
     i64 m = n / 2;
-    if (m <= LONGEST_OF_LANES) {
-        short_windows(rows, x, n, table, turn, out);
-        return 0;
-    }
-    double *work = malloc((size_t)room(m) * sizeof *work), scale = 1.0 / (double)n;
-    if (!work) return -1;
+    double scale = 1.0 / (double)n;
     struct parts z = upper(m, work);
     const double *cosine = turn, *sine = turn + m + 1;
-    for (i64 r = 0; r < rows; r++, x += 2 * (m + 1), out += n) {
-        for (i64 k = 1; k < m; k++) { /* twice E and O, which `scale` makes up for */
-            double ar = x[2 * k], ai = x[2 * k + 1], br = x[2 * (m - k)], bi = -x[2 * (m - k) + 1];
-            double dr = ar - br, di = ai - bi;
-            z.re[k] = ar + br - (dr * sine[k] + di * cosine[k]);
-            z.im[k] = ai + bi + (dr * cosine[k] - di * sine[k]);
-        }
-        z.re[0] = x[0] + x[2 * m];
-        z.im[0] = x[0] - x[2 * m];
-        struct parts y = transform(m, table, (struct source){z.im, z.re}, work);
-        for (i64 i = 0; i < m; i += 8)
-            store_complex(out + 2 * i, scale * LOAD(v8, y.im + i), scale * LOAD(v8, y.re + i));
+    for (i64 k = 0; k < m; k += 8) { /* twice E and O, which `scale` makes up for */
+        v8 a = LOAD(v8, x + 2 * k), b = LOAD(v8, x + 2 * k + 8), c = LOAD(v8, cosine + k);
+        v8 d = LOAD(v8, x + 2 * (m - k) - 14), e = LOAD(v8, x + 2 * (m - k) - 6), s = LOAD(v8, sine + k);
+        v8 ar = __builtin_shufflevector(a, b, 0, 2, 4, 6, 8, 10, 12, 14);
+        v8 ai = __builtin_shufflevector(a, b, 1, 3, 5, 7, 9, 11, 13, 15);
+        v8 br = __builtin_shufflevector(d, e, 14, 12, 10, 8, 6, 4, 2, 0);
+        v8 bi = -__builtin_shufflevector(d, e, 15, 13, 11, 9, 7, 5, 3, 1);
+        v8 dr = ar - br, di = ai - bi;
+        STORE(z.re + k, ar + br - (dr * s + di * c));
+        STORE(z.im + k, ai + bi + (dr * c - di * s));
     }
+    z.re[0] = x[0] + x[2 * m];
+    z.im[0] = x[0] - x[2 * m];
+    struct parts y = transform(m, table, (struct source){z.im, z.re}, work);
+    for (i64 i = 0; i < m; i += 8)
+        store_complex(out + 2 * i, scale * LOAD(v8, y.im + i), scale * LOAD(v8, y.re + i));
+}
+
+void real_windows(i64 rows, const double *x, i64 n, const double *table, const double *turn, double *work,
+                  double *out) {
+    if (n / 2 <= LONGEST_OF_LANES)
+        for (i64 r = 0; r < rows; r += BATCH)
+            short_windows(min_i64(BATCH, rows - r), x + r * (n + 2), n, table, turn, out + r * n);
+    else
+        for (i64 r = 0; r < rows; r++) real_window(x + r * (n + 2), n, table, turn, work, out + r * n);
+}
+
+/* Real windows from half spectra; the imaginary parts of the first and the last bin count as zero. */
+i64 vs_irfft(i64 rows, const double *x, i64 n, const double *table, const double *turn, double *out) {
+    double *work = room_for_windows(n);
+    if (!work) return -1;
+    real_windows(rows, x, n, table, turn, work, out);
     free(work);
     return 0;
 }

@@ -59,6 +59,12 @@ def ifft(windows: Values) -> Values:
     return out
 
 
+def transforms(size: int) -> bool:
+    """Is there a kernel for real windows of ``size`` samples?"""
+    half = size // 2
+    return size in SHORT or (size % 2 == 0 and SHORTEST <= half <= LONGEST and half & (half - 1) == 0)
+
+
 def _suits(windows: Values, size: int, dtype: type) -> bool:
     """Can these windows go through a complex transform of ``size``?"""
     power = SHORTEST <= size <= LONGEST and size & (size - 1) == 0
@@ -67,9 +73,7 @@ def _suits(windows: Values, size: int, dtype: type) -> bool:
 
 def _suits_pairs(windows: Values, size: int, dtype: type) -> bool:
     """Can real windows of ``size`` samples be transformed, as half as many complex numbers?"""
-    if size in SHORT:
-        return windows.ndim == 2 and windows.dtype == dtype
-    return size % 2 == 0 and _suits(windows, size // 2, dtype)
+    return transforms(size) and windows.ndim == 2 and windows.dtype == dtype
 
 
 def _rows(windows: Values) -> tuple[int, Values]:
@@ -93,6 +97,13 @@ def turn(size: int) -> Values:
     """Cosine, then sine, of 2 pi k / size for k up to size / 2; the kernel reads whole vectors."""
     angle = 2 * np.pi * np.arange(size // 2 + 1) / size
     return np.concatenate((np.cos(angle), np.sin(angle), np.zeros(8)))
+
+
+@cache
+def waves(size: int) -> tuple[Values, Values]:
+    """Cosine and sine of 2 pi k / size."""
+    angle = 2 * np.pi * np.arange(size) / size
+    return np.cos(angle), np.sin(angle)
 
 
 def block_length(taps: int, longest: int) -> int:

@@ -61,6 +61,20 @@ i64 vs_rounds(const i64 *key, i64 n) {
     return g;
 }
 
+static inline i64 distance(i64 from, i64 to) { return (i64)((uint64_t)to - (uint64_t)from); } /* may wrap */
+
+/* The distance in time of a row from the row g before it, if it is the same throughout and positive; else -1. */
+i64 vs_beat(const i64 *start, i64 n, i64 g) {
+    i64 stride = distance(start[0], start[g]);
+    if (stride <= 0) return -1;
+    for (i64 base = g; base < n; base += 1024) {
+        i64 stray = 0;
+        for (i64 i = base; i < min_i64(base + 1024, n); i++) stray |= distance(start[i - g], start[i]) ^ stride;
+        if (stray) return -1;
+    }
+    return stride;
+}
+
 /* Rows that come in rounds of g keys, put one key after the other: words of eight bytes. */
 void vs_turn(const i64 *src, i64 n, i64 g, i64 *dst) {
     i64 rounds = n / g, rest = n % g, r = 0;

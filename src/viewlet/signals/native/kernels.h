@@ -62,4 +62,19 @@ static inline i64 put(struct writer *out, i64 key, i64 tick) {
     return out->n - 1;
 }
 
+/* ---- transforms of real windows (fft.c), for kernels that hold no array of them --------------------- */
+
+enum { BATCH = 8 }; /* windows that are transformed together */
+
+/* Scratch that transforms of windows of n samples work in, to be freed; NULL where there is no memory. */
+double *room_for_windows(i64 n);
+
+/* Half spectra of up to BATCH windows of n samples, n + 2 doubles each, side by side. */
+void half_spectra(i64 rows, const double *const *x, i64 n, const double *table, const double *turn,
+                  double *work, double *out);
+
+/* Windows of n samples from half spectra. */
+void real_windows(i64 rows, const double *x, i64 n, const double *table, const double *turn, double *work,
+                  double *out);
+
 #endif

@@ -5,17 +5,29 @@ from __future__ import annotations
 import numpy as np
 
 from viewlet.signals.chunks import Events, Frames, Ints, PerKey, Runs, Values
-from viewlet.signals.memory import empty
+from viewlet.signals.memory import Strip, empty
 from viewlet.signals.native.binding import call as _call
 from viewlet.signals.native.binding import contiguous as _c
-from viewlet.signals.native.binding import load, width
-from viewlet.signals.native.fourier import block_length, fft, ifft, irfft, response, rfft, table
-from viewlet.signals.specs import MODES, UNWINDOWS, SampleSpec, WindowSpec
+from viewlet.signals.native.binding import load, state_pointers, width
+from viewlet.signals.native.fourier import (
+    block_length,
+    fft,
+    ifft,
+    irfft,
+    response,
+    rfft,
+    table,
+    transforms,
+    waves,
+)
+from viewlet.signals.native.fourier import turn as turn_table
+from viewlet.signals.specs import MODES, RULES, UNWINDOWS, SampleSpec, WindowSpec
 
 FAR = 1 << 13  # groups whose output lines fill the second-level cache
 SHIFT = 8  # bits of an id that do not matter to its neighbourhood
 
 __all__ = [
+    "beat",
     "combine",
     "disorder",
     "encode",
@@ -34,9 +46,11 @@ __all__ = [
     "rounds",
     "sample",
     "scatter",
+    "transforms",
     "trim",
     "turn",
     "unwindow",
+    "unwindow_spectra",
     "window",
 ]
 
@@ -55,6 +69,11 @@ def encode_direct(keys: Ints, direct: Values, labels: Ints, count: Values, out: 
 def rounds(keys: Ints) -> int:
     """How many keys take turns, row after row, for at least two rounds; 0 where they do not."""
     return _call("vs_rounds", keys, len(keys))
+
+
+def beat(start: Ints, keys: int) -> int:
+    """The distance of starts of each of ``keys`` keys in turns if it is the same throughout, else -1."""
+    return _call("vs_beat", _c(start), len(start), keys)
 
 
 def turn(column: Values, keys: int) -> Values:
@@ -144,9 +163,10 @@ def on_grid(events: Events, values: Values, spec: SampleSpec, state: PerKey) -> 
     """Points on successive beats as the samples they are, or None where they lie otherwise."""
     if events.stride > 0 and events.stride != spec.period:
         return None
-    first, values = np.empty(len(events.keys), np.int64), _c(values)
-    args = (_c(events.keys), _c(events.ptr), _c(events.start), values, width(values))
-    flags = int(spec.mode == "exact"), int(events.stride >= 0)
+    first, values, even = np.empty(len(events.keys), np.int64), _c(values), events.stride >= 0
+    start = events.firsts() if even else events.start
+    args = (_c(events.keys), _c(events.ptr), _c(start), values, width(values))
+    flags = int(spec.mode == "exact"), int(even)
     held = (state[name] for name in ("refs", "times", "values", "beat"))
     fits = _call("vs_on_grid", len(events.keys), *args, spec.period, spec.offset, *flags, *held, first)
     return Runs(events.keys, first, events.ptr, values) if fits else None
@@ -218,44 +238,62 @@ def rational(runs: Runs, b: Values, a: Values, powers: Values, state: PerKey) ->
 def window(runs: Runs, spec: WindowSpec, state: PerKey, capacity: int) -> tuple[Frames, int]:
     """The windows that the runs complete, and how many runs were consumed before ``capacity`` rows."""
     w, bins = width(runs.values), spec.bins
-    keys, first, lo, hi, fresh = (np.empty(capacity, np.int64) for _ in range(5))
+    about = empty((5, capacity))  # keys, first, lo, hi, fresh
     if bins:
         out = empty((capacity, bins), np.complex128)
     else:
         out = empty((capacity, spec.back + spec.size, *runs.values.shape[1:]), runs.values.dtype)
     done = np.zeros(1, np.int64)
-    cosine, sine = spec.twiddles()
+    tables: tuple[Values | None, Values | None] = (None, None)
+    if bins:
+        anew = spec.rule == "anew"
+        tables = (table(spec.size // 2), turn_table(spec.size)) if anew else waves(spec.size)
     rows = _call(
         "vs_window",
         *(len(runs.keys), _c(runs.keys), _c(runs.first), _c(runs.ptr), _c(runs.values), w),
         *(spec.size, spec.hop, int(spec.zeros), spec.back, capacity),
-        *(state[name] for name in ("seen", "next", "last", "origin", "solid", "carry_tick", "carry_n")),
-        *(state["carry"], bins, spec.reseed, cosine, sine, state["re"], state["im"], state["previous"]),
-        *(keys, first, lo, hi, fresh, out, done),
+        *state_pointers(state, "seen", "next", "last", "origin", "solid", "carry_tick", "carry_n", "carry"),
+        *(RULES.index(spec.rule), bins, spec.reseed, *tables, *state_pointers(state, "re", "im", "previous")),
+        *(about, out, done),
     )
     old = out[:rows, : spec.back] if spec.back else None
-    frames = Frames(
-        *(keys[:rows], first[:rows], lo[:rows], hi[:rows], fresh[:rows], out[:rows, spec.back :]), old
-    )
-    return frames, int(done[0])
+    keys, first, lo, hi, fresh = about[:, :rows]
+    return Frames(keys, first, lo, hi, fresh, out[:rows, spec.back :], old), int(done[0])
 
 
-def unwindow(frames: Frames, how: str, state: PerKey) -> Runs:
+def unwindow(frames: Frames, how: str, state: PerKey, strip: Strip) -> Runs:
     """Samples that no later window can change, aggregated over the windows that cover them."""
-    rows, size = frames.values.shape[:2]
-    keys, first, ptr = (
-        np.empty(2 * rows, np.int64),
-        np.empty(2 * rows, np.int64),
-        np.empty(2 * rows + 1, np.int64),
-    )
-    moved = int(state["pending"][frames.keys].sum()) if rows else 0
-    out = empty((rows * size + moved, *frames.values.shape[2:]), frames.values.dtype)
+    return _unwindow(frames, _c(frames.values), frames.values.shape[1], how, (None, None), state, strip)
+
+
+def unwindow_spectra(frames: Frames, size: int, how: str, state: PerKey, strip: Strip) -> Runs:
+    """The same for real windows of ``size`` samples that are given by their half spectra."""
     values = _c(frames.values)
+    if transforms(size) and values.dtype == np.complex128 and values.shape[1:] == (size // 2 + 1,):
+        return _unwindow(frames, values, size, how, (table(size // 2), turn_table(size)), state, strip)
+    return _unwindow(frames, irfft(values, size), size, how, (None, None), state, strip)
+
+
+def _unwindow(
+    frames: Frames,
+    values: Values,
+    size: int,
+    how: str,
+    tables: tuple[Values | None, Values | None],
+    state: PerKey,
+    strip: Strip,
+) -> Runs:
+    rows, acc = len(frames), state["acc"]
+    about = empty((3, 2 * rows + 1))  # keys, first, ptr
+    moved = int(state["pending"][frames.keys].sum()) if rows else 0
+    out = strip.room((rows * size + moved, *acc.shape[2:]), acc.dtype)
+    counts = np.empty(len(out), np.int64) if how == "mean" else None
     count = _call(
         "vs_unwindow",
         *(rows, _c(frames.keys), _c(frames.first), _c(frames.lo), _c(frames.hi), values, size),
-        *(width(values[:, 0]), UNWINDOWS.index(how)),
-        *(state[name] for name in ("seen", "base", "pending", "final", "acc", "covers")),
-        *(keys, first, ptr, out),
+        *(width(acc[:, 0]), UNWINDOWS.index(how), *tables),
+        *state_pointers(state, "seen", "base", "pending", "final", "acc", "covers"),
+        *(*about, out, counts),
     )
-    return Runs(keys[:count], first[:count], ptr[: count + 1], out[: ptr[count]])
+    keys, first, ptr = about[:, : count + 1]
+    return Runs(keys[:count], first[:count], ptr, strip.keep(out, int(ptr[count])))

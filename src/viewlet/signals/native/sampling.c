@@ -82,12 +82,13 @@ static inline __attribute__((always_inline)) void sample_groups(const struct sam
 /* Do the points of every group lie on successive beats, going on where the group stopped (or, with
    jumps = 1, anywhere later)? Then their values are the samples and nothing need be copied: `first` gets the
    tick of each group's first point, the state goes on behind the last, and the result is 1. Else nothing
-   changes. `even` says that the distance of points is known to be the period. */
+   changes. With `even`, the distance of points is known to be the period, and `start` holds the first of each
+   group only. */
 i64 vs_on_grid(i64 groups, const i64 *key, const i64 *ptr, const i64 *start, const double *v, i64 w,
                i64 period, i64 offset, i64 jumps, i64 even, i64 *refs, i64 *ref_time, double *ref_value,
                i64 *beat, i64 *first) {
     for (i64 g = 0; g < groups; g++) {
-        i64 low = ptr[g], n = ptr[g + 1] - low, time = start[low], stray = 0;
+        i64 low = ptr[g], n = ptr[g + 1] - low, time = start[even ? g : low], stray = 0;
         first[g] = floor_div(time - offset, period);
         if (first[g] * period + offset != time) return 0;
         if (refs[key[g]] && !jumps && beat[key[g]] != first[g]) return 0;
@@ -98,7 +99,7 @@ i64 vs_on_grid(i64 groups, const i64 *key, const i64 *ptr, const i64 *start, con
         i64 k = key[g], n = ptr[g + 1] - ptr[g], last = ptr[g + 1] - 1;
         beat[k] = first[g] + n;
         refs[k] = min_i64(2, refs[k] + n);
-        ref_time[2 * k] = start[last];
+        ref_time[2 * k] = (first[g] + n - 1) * period + offset;
         memcpy(ref_value + 2 * k * w, v + last * w, (size_t)w * 8);
     }
     return 1;

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 import numpy as np
 
 from viewlet.signals.chunks import Chunk, Frames, Ints, PerKey, Runs, Values, runs_of_samples
 from viewlet.signals.errors import SignalTypeError
 from viewlet.signals.kernels import kernels
+from viewlet.signals.memory import Strip
 from viewlet.signals.nodes import FrameMap, FrameUpdate, Reduce, Spectra, Unwindow, Window
 from viewlet.signals.operators.base import Operator, reserved
 from viewlet.signals.specs import NEVER, WindowSpec, unwindow_state
 
 TILE = 1 << 18  # samples per block of windows: few enough for the cache, enough to outweigh the calls
+SPECTRAL_TILE = 1 << 17  # the same where no array of windows exists, and the second-level cache can do
 INCREMENTAL_RATIO = 64  # slide the spectrum when hop * ratio <= size (benchmarks/signals.py)
 
 
@@ -24,6 +27,7 @@ class Windowing(Operator[Runs]):
 
     def __init__(self, node: Window, period: int = 1, offset: int = 0, back: int = 0) -> None:
         self.period, self.offset = period, offset
+        self.tile = TILE
         self.spec = WindowSpec(node.size, node.hop, node.missing == "zero", back)
         self.state: PerKey | None = None
 
@@ -34,7 +38,7 @@ class Windowing(Operator[Runs]):
             self.state.zero = self.zero
         reserved(self.state, chunk.keys)
         if len(chunk):
-            for part in _blocks(chunk):
+            for part in _blocks(chunk, self.tile):
                 yield from self._windows(part)
 
     def advance(self, time: int) -> Iterable[Chunk]:
@@ -68,11 +72,10 @@ class Windowing(Operator[Runs]):
         if self.state is None:
             return
         spec, begin = self.spec, 0
-        need = runs.lengths() // spec.hop + spec.size // spec.hop + 2
+        need = runs.lengths() // spec.hop + (spec.size // spec.hop + 2)
+        most, enough = int(need.sum()), max(64, 4 * TILE // spec.size)
         while begin < len(runs.keys):
-            room = max(
-                int(need.max()), min(int(need[begin:].sum()), max(64, 4 * TILE // max(spec.size, spec.bins)))
-            )
+            room = most if most <= enough else max(int(need.max()), min(int(need[begin:].sum()), enough))
             rest = (
                 runs
                 if begin == 0
@@ -84,20 +87,20 @@ class Windowing(Operator[Runs]):
                 yield frames
 
 
-def _blocks(chunk: Runs) -> Iterator[Runs]:
-    """The same runs in blocks of about ``TILE`` samples; longer runs are cut."""
+def _blocks(chunk: Runs, tile: int) -> Iterator[Runs]:
+    """The same runs in blocks of about ``tile`` samples; longer runs are cut."""
     lengths = chunk.lengths()
-    if len(chunk) <= TILE:
+    if len(chunk) <= tile:
         yield chunk
         return
-    pieces = -(-lengths // TILE)
+    pieces = -(-lengths // tile)
     index = np.arange(pieces.sum()) - np.repeat(np.cumsum(pieces) - pieces, pieces)
-    keys, first = np.repeat(chunk.keys, pieces), np.repeat(chunk.first, pieces) + index * TILE
-    begin = np.repeat(chunk.ptr[:-1], pieces) + index * TILE
+    keys, first = np.repeat(chunk.keys, pieces), np.repeat(chunk.first, pieces) + index * tile
+    begin = np.repeat(chunk.ptr[:-1], pieces) + index * tile
     ptr = np.append(begin, len(chunk))
     low = 0
     while low < len(keys):
-        high = max(low + 1, int(np.searchsorted(ptr, ptr[low] + TILE, side="right")) - 1)
+        high = max(low + 1, int(np.searchsorted(ptr, ptr[low] + tile, side="right")) - 1)
         values = chunk.values[ptr[low] : ptr[high]]
         yield Runs(keys[low:high], first[low:high], ptr[low : high + 1] - ptr[low], values)
         low = high
@@ -198,10 +201,10 @@ class Spectrum(Operator[Frames]):
 class WindowSpectrum(Windowing):
     """Window and transform in one: nothing else sees the windows, so they need not exist as arrays.
 
-    Windows that lie side by side in the input are transformed where they are. With ``sliding`` each spectrum
-    comes from the previous one, X' = (X + new - old) e^(2 pi i k / N), at the cost of hop * size per window
-    instead of size * log(size), and is seeded anew every ``reseed`` windows so that rounding does not build
-    up; complex and multichannel samples are transformed from scratch.
+    Real windows whose length the kernels know are transformed where they lie in the input. With ``sliding``
+    each spectrum comes from the previous one, X' = (X + new - old) e^(2 pi i k / N), at the cost of
+    hop * size per window instead of size * log(size), and is seeded anew every ``reseed`` windows so that
+    rounding does not build up; complex and multichannel samples are transformed from scratch.
     """
 
     def __init__(self, window: Window, node: Spectra, period: int, offset: int, sliding: bool) -> None:
@@ -211,18 +214,26 @@ class WindowSpectrum(Windowing):
 
     def feed(self, chunk: Runs, side: int) -> Iterable[Chunk]:
         """Spectra of the windows that a chunk completes."""
-        real = chunk.values.dtype == np.float64 and chunk.values.ndim == 1
-        if self.state is None and self.sliding and real:
-            spec = self.spec
-            self.spec = WindowSpec(spec.size, spec.hop, spec.zeros, 0, spec.size // 2 + 1)
         if self.state is None:
+            self.spec = self._spec(chunk.values)
             self.state = self.spec.state(chunk.values)
+        self.tile = TILE if self.spec.rule == "samples" else SPECTRAL_TILE
         reserved(self.state, chunk.keys)
-        if len(chunk.keys) == 1 and self.spec.size == self.spec.hop and not self.spec.bins:
+        if len(chunk.keys) == 1 and self.spec.size == self.spec.hop and self.spec.rule != "sliding":
             frames, chunk = self._in_place(chunk, self.state)
             if frames is not None:
                 yield from self.transform.feed(frames, 0)
         yield from super().feed(chunk, side)
+
+    def _spec(self, values: Values) -> WindowSpec:
+        """How spectra of such samples are made."""
+        spec = self.spec
+        if values.dtype != np.float64 or values.ndim != 1:
+            return spec
+        if self.sliding:
+            return replace(spec, rule="sliding")
+        anew = self.half and kernels(values).transforms(spec.size)
+        return replace(spec, rule="anew") if anew else spec
 
     def _in_place(self, chunk: Runs, state: PerKey) -> tuple[Frames | None, Runs]:
         """Tumbling windows of a single run, up to the last that is complete; and the rest of the run."""
@@ -253,7 +264,7 @@ class WindowSpectrum(Windowing):
         for frames in super()._windows(runs):
             if not isinstance(frames, Frames):
                 continue
-            if not self.spec.bins:
+            if self.spec.rule == "samples":
                 yield from self.transform.feed(frames, 0)
             elif self.half:
                 yield frames
@@ -268,7 +279,7 @@ class Unwindowing(Operator[Frames]):
     carried = ("state",)
 
     def __init__(self, node: Unwindow) -> None:
-        self.how, self.size = node.how, node.size
+        self.how, self.size, self.strip = node.how, node.size, Strip()
         self.state: PerKey | None = None
 
     def feed(self, chunk: Frames, side: int) -> Iterable[Chunk]:
@@ -283,7 +294,7 @@ class Unwindowing(Operator[Frames]):
         if self.state is None:
             self.state = unwindow_state(chunk.values)
         reserved(self.state, chunk.keys)
-        runs = kernels(chunk.values).unwindow(chunk, self.how, self.state)
+        runs = kernels(chunk.values).unwindow(chunk, self.how, self.state, self.strip)
         return (runs,) if len(runs) else ()
 
     def flush(self) -> Iterable[Chunk]:
@@ -303,6 +314,18 @@ class Unwindowing(Operator[Frames]):
         values = values * (1.0 / covers) if self.how == "mean" else values
         state["pending"][keys] = 0
         return (Runs(keys, state["base"][keys].copy(), np.concatenate(([0], np.cumsum(count))), values),)
+
+
+class SpectralUnwindowing(Unwindowing):
+    """Inverse transform and unwindowing in one, for real windows: again no array of them exists."""
+
+    def feed(self, chunk: Frames, side: int) -> Iterable[Chunk]:
+        """Add the windows of half spectra."""
+        if self.state is None:
+            self.state = unwindow_state(np.empty((0, self.size, *chunk.values.shape[2:])))
+        reserved(self.state, chunk.keys)
+        runs = kernels(chunk.values).unwindow_spectra(chunk, self.size, self.how, self.state, self.strip)
+        return (runs,) if len(runs) else ()
 
 
 class Reduction(Operator[Frames]):

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from viewlet.signals.chunks import Chunk, Column, Events, Ints, PerKey
+from viewlet.signals.chunks import Chunk, Column, Even, Events, Ints, PerKey
 from viewlet.signals.clock import describe_time, read_times
 from viewlet.signals.errors import OrderError, OverlapError, SignalTypeError
 from viewlet.signals.kernels import kernels
@@ -63,10 +63,9 @@ class Ingress(Operator[Events]):
 
     def feed(self, chunk: Events, side: int) -> Iterable[Chunk]:
         """Accept a prepared batch."""
-        last = chunk.ptr[1:] - 1
-        limit = chunk.start[last]
+        limit = chunk.lasts()
         if self.overlap:
-            limit = limit + 1 if chunk.end is None else chunk.end[last]
+            limit = limit + 1 if chunk.end is None else chunk.end[chunk.ptr[1:] - 1]
         self.bound["bound"][chunk.keys] = limit
         return (chunk,) if len(chunk) else ()
 
@@ -146,7 +145,11 @@ class Ingress(Operator[Events]):
             row = int(np.argmin(events.start))
             limit = describe_time(self.advanced, self.clock)
             raise OrderError(f"{self._where(events, row)}, but time was advanced to {limit}")
-        row, events.stride = kernels().disorder(events, bound, self.overlap)
+        if isinstance(events.times, Even):
+            early = np.flatnonzero(events.times.first < bound[events.keys])
+            row = int(events.ptr[early[0]]) if len(early) else -1
+        else:
+            row, events.stride = kernels().disorder(events, bound, self.overlap)
         if row < 0:
             return
         group = int(np.searchsorted(events.ptr, row, side="right")) - 1
@@ -186,6 +189,9 @@ def _events_of_turns(keys: Ints, start: Ints, columns: dict[str, Column]) -> Eve
     if len(keys) == 1:
         return Events(keys, ptr, start, None, columns)
     moved: dict[str, Column] = {name: kernels().turn(column, len(keys)) for name, column in columns.items()}
+    stride = kernels().beat(start, len(keys))
+    if stride > 0:
+        return Events(keys, ptr, Even(start[: len(keys)], stride), None, moved, stride)
     return Events(keys, ptr, kernels().turn(start, len(keys)), None, moved)
 
 
