@@ -4,7 +4,7 @@ Factor order has no meaning, so any order in which every factor finds what it ne
 is greedy: what is ready and cheap first (conditions, values, lets, lookups), then the atom with the fewest
 unknown arguments among those of which some are known, then nested factors that find their keys from what is
 known, scans, and nested factors that go through all of their keys last. An atom that is told to have one
-entry at most for what is known counts as a lookup, before nested factors that are more than lookups themselves.
+entry at most for what is known counts as a lookup, before nested factors that are more than that.
 """
 
 from __future__ import annotations
