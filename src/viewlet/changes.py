@@ -219,15 +219,15 @@ def _match_columns(table: Table, names: list[str], may_be_keyed: bool) -> Schema
     present = set(names)
     if present & DIRECTIONS:
         present -= DIRECTIONS | FEED_COLUMNS
+    if present == set(table.column_names):
+        return table.columns
     expected = ", ".join(str(column) for column in table.columns)
     for name in sorted(present - set(table.column_names)):
         raise DataError(f"{where} has no column {name!r}; its columns: {expected}")
     if table.key and present == set(table.key) and may_be_keyed:
         return tuple(column for column in table.columns if column.name in table.key)
-    for name in table.column_names:
-        if name not in present:
-            raise DataError(f"{where}: the column {name!r} is missing; expected: {expected}")
-    return table.columns
+    missing = next(name for name in table.column_names if name not in present)
+    raise DataError(f"{where}: the column {missing!r} is missing; expected: {expected}")
 
 
 def _weights(table: Table, names: list[str], columns: list[Any]) -> Weights:

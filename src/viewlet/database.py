@@ -407,7 +407,6 @@ class Database:
         commit = Commit(self._version + 1, changes, token)
         before = self._stored_bytes()
         steps = self._references.steps(changes, self.catalog)
-        self._journal.expect(commit, self.catalog)
         with self._views.maintain(steps, trigger, self._subscriptions.watched()) as effects:
             self._refuse_over_limit(before, changes)
             self._journal.commit(commit, self.catalog)
@@ -427,17 +426,25 @@ class Database:
     # Memory.
 
     def _sizes(self) -> list[MapStats]:
-        return [*(kept.stats() for kept in self._kept.values()), *self._views.stats()]
+        return [*(kept.stats() for kept in self._kept.values()), *self._views.sizes()]
 
     def _stored_bytes(self) -> int:
         """What tables and maps take now; not counted unless there is a limit."""
-        return 0 if self.memory_limit is None else sum(size.bytes for size in self._sizes())
+        return 0 if self.memory_limit is None else sum(size.bytes for size in self._sizes_within(0))
+
+    def _sizes_within(self, growth: int) -> list[MapStats]:
+        """The sizes; where they would exceed the limit, without the texts that nothing holds any more."""
+        sizes = self._sizes()
+        if self.memory_limit is not None and not self.memory_limit.allows(sizes, growth):
+            self._views.sweep()
+            sizes = self._sizes()
+        return sizes
 
     def _refuse_over_limit(self, before: int, changes: Mapping[str, Sequence[Change]] | None = None) -> None:
         if self.memory_limit is not None:
             coming = {name: part for name, part in (changes or {}).items() if name in self._kept}
             growth = sum(self._kept[name].growth(part) for name, part in coming.items())
-            self.memory_limit.check(self._sizes(), growth, before)
+            self.memory_limit.check(self._sizes_within(growth), growth, before)
 
     def subscribe(
         self, view: str, callback: Callable[[pa.Table], object], *, snapshot: bool, weights: bool

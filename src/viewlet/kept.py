@@ -1,7 +1,8 @@
 """The rows that a table keeps: a bag, and with a primary key an index on it.
 
-Arrow batches are kept as they came (``arrived.py``), and enter the bag when single rows are asked for: when a
-row is replaced by its key, or one is deleted that did not come so. Until then they cost little but memory.
+Arrow batches are kept as they came (``arrived.py``). Single rows that come later are put into the bag beside
+them, and join them when they have become many. Few rows, or rows whose deletion could not be checked there,
+are all in the bag.
 
 A batch is checked against them before anything changes: what it deletes must be there, and a key may occur
 once. Only the net effect of a batch counts, so the order of its rows does not matter, except that of two
@@ -10,7 +11,7 @@ inserted rows with the same key the conflict rule keeps the first or the last.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, NoReturn, TypeAlias
 
@@ -30,6 +31,12 @@ from viewlet.values import to_arrow
 
 OnConflict: TypeAlias = Literal["error", "update", "nothing"]
 
+SINGLE_ROWS = 100
+"""A batch of at most so many Python rows goes into the bag, where that is possible."""
+
+MOST_BESIDE = 1 << 10
+"""So many rows of the bag join those that came as Arrow."""
+
 
 @dataclass(frozen=True, slots=True)
 class Image:
@@ -41,7 +48,7 @@ class Image:
     def changes(self) -> Iterator[Sequence[Change]]:
         """The insertions that make these rows out of nothing."""
         if self.bag:
-            yield list(map(Change, self.bag.keys(), self.bag.values()))
+            yield _changes(self.bag)
         yield from self.arrived
 
     def rows(self) -> Bag:
@@ -67,6 +74,10 @@ class Image:
         return table.take(pc.sort_indices(places, [(name, "ascending") for name in places.column_names]))
 
 
+def _changes(bag: Bag) -> list[Change]:
+    return list(map(Change, bag.keys(), bag.values()))
+
+
 def _copies(changes: ArrowChanges) -> pa.RecordBatch:
     """The rows of insertions, each as often as it came."""
     if changes.weights is None or bool((changes.weights == 1).all()):
@@ -83,12 +94,16 @@ class KeptRows:
         self._arrived = Arrived(table, native)
         self._slots = tuple(i for i, column in enumerate(table.columns) if column.name in table.key)
         self._by_key: dict[Row, Row] = {}
+        self._beside: Sequence[Change] | None = None
 
     @property
     def bag(self) -> Bag:
         """All rows, each with its number of copies."""
-        for changes in self._arrived.drain():
-            self._take(changes)
+        if self._arrived.log:
+            beside, self._bag, self._by_key = self._bag, {}, {}
+            for changes in self._arrived.drain():
+                self._take(changes)
+            self._take(_changes(beside))  # last, for a key may have come and gone before it came here
         return self._bag
 
     def present(self) -> Image:
@@ -108,23 +123,42 @@ class KeptRows:
         >>> kept.net(Batch([Change((1,), -1), Change((2,), 1), Change((1,), 1)]), "error")
         [Change(row=(2,), weight=1)]
         """
-        changes = batch.changes
-        if self._arrived.native and self._arrived.rows >= FEW_ROWS and not batch.keyed:
-            changes = self._as_arrow(changes)  # not for a few rows are all others turned into a bag
+        if self._is_beside(batch):
+            self._beside = self._net_in_bag(batch, on_conflict)
+            return self._beside
+        changes, lasts = batch.changes, self._arrived.lasts
+        if lasts:  # not for a few rows are all others turned into a bag
             self._unfold()
+            changes = changes if batch.keyed else self._as_arrow(changes)
         if isinstance(changes, ArrowChanges):
             once = changes if changes.inserts else changes.net()
             if self._is_plain(once):
                 return once
-        bag = self.bag  # also fills the index of keys with those that arrived as Arrow
+        if lasts and self.table.key and not self._bag:
+            present = self._arrived.present(self._keys(batch))
+            return self._as_arrow(_changes(self._net_by_key(batch, on_conflict, present)))
+        assert self.bag is self._bag, "all rows and keys are at hand now"
+        return self._net_in_bag(batch, on_conflict)
+
+    def _is_beside(self, batch: Batch) -> bool:
+        """Are these few Python rows that concern no row which came as Arrow?"""
+        changes = batch.changes
+        if isinstance(changes, ArrowChanges) or len(changes) > SINGLE_ROWS or not self._arrived.log:
+            return False
         if self.table.key:
-            net = self._net_by_key(batch, on_conflict)
-        else:
-            net = consolidate((change.row, change.weight) for change in batch.changes)
-            for row, weight in net.items():
-                if bag.get(row, 0) + weight < 0:
-                    self._absent(row)
-        return [Change(row, weight) for row, weight in net.items()]
+            return self._arrived.places.keys().isdisjoint(self._keys(batch))
+        net = consolidate((change.row, change.weight) for change in changes)
+        return all(weight > 0 or self._bag.get(row, 0) + weight >= 0 for row, weight in net.items())
+
+    def _net_in_bag(self, batch: Batch, on_conflict: OnConflict) -> list[Change]:
+        """The net changes where all rows that they concern are in the bag."""
+        if self.table.key:
+            return _changes(self._net_by_key(batch, on_conflict, self._by_key))
+        net = consolidate((change.row, change.weight) for change in batch.changes)
+        for row, weight in net.items():
+            if self._bag.get(row, 0) + weight < 0:
+                self._absent(row)
+        return _changes(net)
 
     def _as_arrow(self, changes: Sequence[Change]) -> ArrowChanges:
         if isinstance(changes, ArrowChanges):
@@ -135,7 +169,7 @@ class KeptRows:
     def _unfold(self) -> None:
         """Let rows of the bag join what came as Arrow, while they are the fewer."""
         if self._bag and len(self._bag) <= self._arrived.rows:
-            single = self._as_arrow(list(map(Change, self._bag.keys(), self._bag.values())))
+            single = self._as_arrow(_changes(self._bag))
             self._bag, self._by_key = {}, {}
             assert self._is_plain(single), "what is in the bag is in no log"
             self._arrived.add(single)
@@ -144,9 +178,14 @@ class KeptRows:
         """Take over changes that :meth:`net` has allowed."""
         if isinstance(changes, ArrowChanges) and self._is_plain(changes):
             self._arrived.add(changes)
+        elif changes is self._beside:
+            self._take(changes)
+            if len(self._bag) >= MOST_BESIDE and self._arrived.lasts:
+                self._unfold()
         else:
             assert self.bag is self._bag, "what arrived before comes first"
             self._take(changes)
+        self._beside = None
 
     def _take(self, changes: Sequence[Change]) -> None:
         for change in sorted(changes, key=lambda change: change.weight):
@@ -174,7 +213,7 @@ class KeptRows:
         """The bytes that changes would add at most."""
         if isinstance(changes, ArrowChanges) and self._is_plain(changes):
             return int(changes.batch.nbytes)
-        bag = self.bag
+        bag = self._bag if changes is self._beside else self.bag
         appearing = sum(change.weight > 0 and change.row not in bag for change in changes)
         return appearing * self._row_bytes
 
@@ -189,15 +228,20 @@ class KeptRows:
     def _key(self, row: Row) -> Row:
         return tuple([row[slot] for slot in self._slots])
 
-    def _net_by_key(self, batch: Batch, on_conflict: OnConflict) -> Bag:
-        """Deletions first, then insertions in order, each against the rows as they would be by then."""
-        assert self.bag is self._bag, "all keys are at hand now"
+    def _keys(self, batch: Batch) -> list[Row]:
+        return [change.row if batch.keyed else self._key(change.row) for change in batch.changes]
+
+    def _net_by_key(self, batch: Batch, on_conflict: OnConflict, by_key: Mapping[Row, Row]) -> Bag:
+        """Deletions first, then insertions in order, each against the rows as they would be by then.
+
+        ``by_key`` has those of the present rows that have a key of the batch.
+        """
         changes = consolidate((change.row, change.weight) for change in batch.changes)
         gone: dict[Row, Row] = {}
         for row, weight in changes.items():
             if weight < 0:
                 key = row if batch.keyed else self._key(row)
-                present = self._by_key.get(key)
+                present = by_key.get(key)
                 if present is None or weight < -1 or not (batch.keyed or present == row):
                     self._absent(row)
                 gone[key] = present
@@ -206,13 +250,13 @@ class KeptRows:
             if weight <= 0:
                 continue
             key = self._key(row)
-            taken = key in new or (key in self._by_key and key not in gone)
+            taken = key in new or (key in by_key and key not in gone)
             if (taken or weight > 1) and on_conflict == "error":
                 self._duplicate(key)
             if taken and on_conflict == "nothing":
                 continue
-            if key not in new and key in self._by_key:
-                gone[key] = self._by_key[key]
+            if key not in new and key in by_key:
+                gone[key] = by_key[key]
             new[key] = row
         return consolidate([*((row, -1) for row in gone.values()), *((row, 1) for row in new.values())])
 

@@ -21,7 +21,7 @@ from __future__ import annotations
 import json
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from importlib.metadata import version as installed_version
 from pathlib import Path
@@ -30,6 +30,7 @@ from typing import IO, TYPE_CHECKING, Any
 from viewlet.errors import StorageError
 from viewlet.storage.chain import Entry, Head, Part, link
 from viewlet.storage.container import Container
+from viewlet.storage.encode import Piece
 from viewlet.storage.journal import Durable
 from viewlet.storage.lockfile import LockFile
 from viewlet.storage.recover import Recovery
@@ -180,14 +181,12 @@ class FolderContainer(Container):
                 self._tokens[entry.token] = entry.version
             yield entry
 
-    def append(
-        self, kind: str, version: int, token: str | None, body: bytes, digest: bytes | None = None
-    ) -> None:
+    def append(self, kind: str, version: int, token: str | None, body: Sequence[Piece]) -> None:
         """Write one step to the end of the log; it has a digest of its own."""
-        sequence = self.head.sequence + 1
-        linked = link(self.head.digest, sequence, version, kind, token, body).hex()
+        sequence, whole = self.head.sequence + 1, b"".join(body)
+        linked = link(self.head.digest, sequence, version, kind, token, whole).hex()
         header = {"sequence": sequence, "version": version, "kind": kind, "token": token, "digest": linked}
-        self._folder.write(f"log-{sequence:012}", json.dumps(header).encode() + b"\n" + body)
+        self._folder.write(f"log-{sequence:012}", json.dumps(header).encode() + b"\n" + whole)
         with self._changing:
             self.head = replace(self.head, sequence=sequence, version=version, digest=linked)
             if token is not None:

@@ -47,7 +47,7 @@ class Interrupted(FolderContainer):
         if self.waiting:
             self.waiting = False
             number = len(self.commits) + 2
-            thread = threading.Thread(target=self.append, args=("commit", number, f"token {number}", b""))
+            thread = threading.Thread(target=self.append, args=("commit", number, f"token {number}", [b""]))
             self.commits.append(thread)
             thread.start()
             thread.join(0.2)  # it may have to wait for whoever asks here
@@ -62,7 +62,7 @@ def test_a_commit_while_a_checkpoint_is_adopted_stays() -> None:
     folder: Any = Files()
     container = Interrupted(folder, "spark")
     container.commits = []
-    container.append("commit", 1, "token 1", b"")
+    container.append("commit", 1, "token 1", [b""])
     for generation in (1, 2, 3):
         start = container.head
         digest = container.write_part(generation, Part("table", "r", b"{}"), "")
@@ -82,7 +82,7 @@ def test_commits_while_the_head_is_replaced_stay() -> None:
     folder: Any = Files()
     container = Interrupted(folder, "spark")
     container.commits = []
-    container.append("commit", 1, None, b"")
+    container.append("commit", 1, None, [b""])
     written = folder.write
 
     def write(name: str, data: bytes) -> None:
@@ -94,6 +94,6 @@ def test_commits_while_the_head_is_replaced_stay() -> None:
     container.adopt(1, container.write_part(1, Part("table", "r", b"{}"), ""), start)
     for thread in container.commits:
         thread.join()
-    container.append("commit", 3, None, b"")
+    container.append("commit", 3, None, [b""])
     assert container.head.sequence == 3
     assert FolderContainer(folder, "spark").count() == 2

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from viewlet.errors import StorageError
-from viewlet.storage.logfile import LogFile, Step, digest_of
+from viewlet.storage.logfile import LogFile, Record, Step
 
 FIRST = (7, "ab12")
 
@@ -20,9 +20,15 @@ def write(log: LogFile, after: int, count: int, rng: random.Random) -> list[Step
     for sequence in range(after + 1, after + count + 1):
         token = rng.choice([None, f"token {sequence}"])
         body = rng.randbytes(rng.choice([0, 1, 50, 3_000]))
-        digest = log.append(sequence - 1, (sequence, 2 * sequence, "commit", token), body, digest_of(body))
+        record = Record(sequence, 2 * sequence, "commit", token, pieces(body, rng))
+        digest = log.append(sequence - 1, record)
         steps.append(Step(sequence, 2 * sequence, "commit", token, body, digest))
     return steps
+
+
+def pieces(body: bytes, rng: random.Random) -> list[bytes]:
+    cuts = sorted(rng.randrange(len(body) + 1) for _ in range(rng.randrange(4)))
+    return [body[start:end] for start, end in zip([0, *cuts], [*cuts, len(body)], strict=True)]
 
 
 def found(container: Path) -> list[Step]:
@@ -84,6 +90,7 @@ def test_what_cannot_be_written_is_not_in_the_log(container: Path, monkeypatch: 
     log.start(*FIRST)
     steps = write(log, FIRST[0], 2, rng)
     vectors = os.pwritev
+    long = Record(FIRST[0] + 3, 1, "commit", None, [bytes(20_000)])
 
     def full(descriptor: int, pieces: list[memoryview], place: int) -> int:
         if place > 10_000:
@@ -93,9 +100,7 @@ def test_what_cannot_be_written_is_not_in_the_log(container: Path, monkeypatch: 
     with monkeypatch.context() as patch:
         patch.setattr(os, "pwritev", full)
         with pytest.raises(StorageError, match="cannot be written: No space left on device"):
-            log.append(
-                FIRST[0] + 2, (FIRST[0] + 3, 1, "commit", None), bytes(20_000), digest_of(bytes(20_000))
-            )
+            log.append(FIRST[0] + 2, long)
         assert found(container) == steps
         steps += write(log, FIRST[0] + 2, 2, rng)
     steps += write(log, FIRST[0] + 4, 2, rng)

@@ -26,6 +26,9 @@ Bag: TypeAlias = dict[Row, int]
 Granularity: TypeAlias = Literal["auto", "tuple", "batch"]
 Strategy: TypeAlias = Literal["auto", "higher_order", "view_caches", "first_order", "reevaluate"]
 
+WEIGHTS = "weight"
+"""What the column of weights is called where changes are written down."""
+
 
 @dataclass(frozen=True, slots=True)
 class Change:
@@ -54,6 +57,7 @@ class ArrowChanges(Sequence[Change]):
         self.weights = weights
         self._read = read
         self._rows: list[Change] | None = None
+        self._message: pa.Buffer | None = None
 
     @overload
     def __getitem__(self, index: int) -> Change: ...
@@ -114,11 +118,33 @@ class ArrowChanges(Sequence[Change]):
         weights = None if self.weights is None else self.weights[start : start + rows]
         return ArrowChanges(self.batch.slice(start, rows), weights, self._read)
 
+    @property
+    def message_schema(self) -> pa.Schema:
+        """The columns of :attr:`message`."""
+        schema = self.batch.schema
+        return schema if self.weights is None else schema.append(pa.field(WEIGHTS, pa.int64()))
+
+    @property
+    def message(self) -> pa.Buffer:
+        """The changes as one Arrow IPC message, made once: weights last, unless all rows are inserted once.
+
+        The weights are found by their place: whatever a column is called, it cannot be taken for them.
+        """
+        if self._message is None:
+            arrays = [*self.batch.columns, *([] if self.weights is None else [pa.array(self.weights)])]
+            self._message = pa.RecordBatch.from_arrays(arrays, schema=self.message_schema).serialize()
+        return self._message
+
     def owned(self) -> ArrowChanges:
-        """The same changes in memory of their own: what came in may belong to arrays that change."""
-        copied = pa.ipc.read_record_batch(self.batch.serialize(), self.batch.schema)
-        weights = None if self.weights is None else self.weights.copy()
-        return ArrowChanges(copied, weights, self._read)
+        """The same changes in memory of their own: what came in may belong to arrays that change.
+
+        That memory is the message, which whoever writes the changes down has made already.
+        """
+        copied = pa.ipc.read_record_batch(self.message, self.message_schema)
+        if self.weights is None:
+            return ArrowChanges(copied, None, self._read)
+        places = list(range(self.batch.num_columns))
+        return ArrowChanges(copied.select(places), copied.column(len(places)).to_numpy(), self._read)
 
     def opposite(self) -> ArrowChanges:
         """The opposite changes, in the opposite order."""

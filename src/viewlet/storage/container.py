@@ -17,7 +17,7 @@ import os
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from importlib.metadata import version as installed_version
@@ -25,10 +25,11 @@ from pathlib import Path
 
 from viewlet.errors import StorageError
 from viewlet.storage.chain import Entry, Head, Part, link, sealed
-from viewlet.storage.logfile import LogFile, Step, digest_of
+from viewlet.storage.encode import Piece, size_of
+from viewlet.storage.logfile import LogFile, Record, Step
 
 APPLICATION = 0x56494557  # "VIEW"
-FORMAT = 2  # 1 knew no log beside the file; such files are read, and become files of today
+FORMAT = 3  # 1 knew no log beside the file, 2 no rows in JSON; such files are read, and become files of today
 PAGE_BYTES = 1 << 14  # parts and batches are long: pages of 4 KB take twice the time
 BODY_LIMIT = 1 << 26  # SQLite refuses values over a billion bytes: a long body is several records
 YIELD_SECONDS = 0.001  # locks are not fair: who takes one again at once keeps all others waiting
@@ -141,17 +142,14 @@ class Container:
 
     # The log.
 
-    def append(
-        self, kind: str, version: int, token: str | None, body: bytes, digest: bytes | None = None
-    ) -> None:
+    def append(self, kind: str, version: int, token: str | None, body: Sequence[Piece]) -> None:
         """Write one step to the end of the log; then it is as safe as the durability promises.
 
-        ``digest`` is that of the body, where it is known already. No lock of the SQLite file is taken.
+        No lock of the SQLite file is taken.
         """
         after = self.head.sequence
-        sequence = after + max(1, -(-len(body) // BODY_LIMIT))
-        step = (sequence, version, kind, token)
-        linked = self._log.append(after, step, body, digest_of(body) if digest is None else digest)
+        sequence = after + max(1, -(-size_of(body) // BODY_LIMIT))
+        linked = self._log.append(after, Record(sequence, version, kind, token, body))
         if token is not None:
             self._tokens[token] = version
         with self._changing:

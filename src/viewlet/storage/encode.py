@@ -2,7 +2,10 @@
 
 Rows are Arrow IPC streams of the declared types with their weights in a last column, which is found by its
 place: whatever a column is called, it cannot be taken for the weight. It is left out where every row is
-inserted once. Entries of maps are JSON, since a sum may be an integer of any size or a fraction.
+inserted once. A few rows are JSON: Arrow would take longer to describe them. So are entries of maps, since a
+sum may be an integer of any size or a fraction.
+
+A commit is bytes in pieces: an Arrow batch is written from the memory that its table will keep it in.
 """
 
 from __future__ import annotations
@@ -12,22 +15,28 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import islice
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
+import numpy as np
 import pyarrow as pa
 
-from viewlet.backends.base import ArrowChanges, Change, Row
+from viewlet.backends.base import WEIGHTS, ArrowChanges, Change, Row
 from viewlet.calculus.evaluate import Key, Number
 from viewlet.changes import arrow_changes
-from viewlet.core.types import Schema
+from viewlet.core.types import Schema, Value
 from viewlet.sql.catalog import Catalog, Table
 from viewlet.values import arrow_column, arrow_schema, to_arrow
 
 ROWS_PER_BLOCK = 1 << 16
 COMPRESSED_BYTES = 1 << 14  # less is not worth it
-WEIGHTS = "weight"
+FEW_ROWS = 100
+"""So many Python rows are written as JSON."""
+END_OF_STREAM = b"\xff\xff\xff\xff\0\0\0\0"
 
 Item = TypeVar("Item")
+
+Piece: TypeAlias = bytes | pa.Buffer
+"""Some bytes of something that is written in one go."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,11 +50,30 @@ class Commit:
 
 def encode_changes(
     changes: Mapping[str, Sequence[Change]], catalog: Catalog, *, compress: bool = True
-) -> bytes:
-    """The changes of all tables: a line of JSON with names and sizes, then one Arrow stream per table."""
-    streams = {name: _part(part, catalog[name].columns, compress) for name, part in changes.items()}
-    header = json.dumps({name: len(stream) for name, stream in streams.items()}).encode()
-    return b"".join([header, b"\n", *streams.values()])
+) -> list[Piece]:
+    """The changes of all tables: a line of JSON with names and sizes, then one Arrow stream per table.
+
+    A few rows of a table stand in that line themselves, in place of the size.
+    """
+    header: dict[str, int | list[tuple[Row, int]]] = {}
+    pieces: list[Piece] = []
+    for name, part in changes.items():
+        if len(part) <= FEW_ROWS and not isinstance(part, ArrowChanges):
+            header[name] = [(change.row, change.weight) for change in part]
+        else:
+            stream = _part(part, catalog[name].columns, compress)
+            header[name] = size_of(stream)
+            pieces += stream
+    return [json.dumps(header, allow_nan=False).encode() + b"\n", *pieces]
+
+
+def size_of(pieces: Iterable[Piece]) -> int:
+    """The bytes of all pieces.
+
+    >>> size_of([b"abc", pa.py_buffer(b"de")])
+    5
+    """
+    return sum(map(len, pieces))
 
 
 def decode_changes(body: bytes, catalog: Catalog) -> dict[str, ArrowChanges]:
@@ -53,14 +81,22 @@ def decode_changes(body: bytes, catalog: Catalog) -> dict[str, ArrowChanges]:
     start = body.index(b"\n") + 1
     changes = {}
     for name, size in json.loads(body[:start]).items():
-        changes[name] = decode_rows(memoryview(body)[start : start + size], catalog[name])
-        start += size
+        if isinstance(size, list):
+            changes[name] = _few_rows(size, catalog[name])
+        else:
+            changes[name] = decode_rows(memoryview(body)[start : start + size], catalog[name])
+            start += size
     return changes
+
+
+def _few_rows(pairs: list[tuple[list[Value], int]], table: Table) -> ArrowChanges:
+    columns = to_arrow([tuple(row) for row, _ in pairs], table.columns).columns
+    return arrow_changes(table, columns, np.array([weight for _, weight in pairs], np.int64))
 
 
 def encode_part(changes: Sequence[Change], columns: Schema) -> bytes:
     """The changes of one table as an Arrow IPC stream; an Arrow batch is written as it is."""
-    return bytes(_part(changes, columns, compress=True))
+    return b"".join(_part(changes, columns, compress=True))
 
 
 def encode_rows(rows: Iterable[tuple[Row, int]], columns: Schema) -> bytes:
@@ -68,10 +104,13 @@ def encode_rows(rows: Iterable[tuple[Row, int]], columns: Schema) -> bytes:
     return bytes(_rows(rows, columns, compress=True))
 
 
-def _part(changes: Sequence[Change], columns: Schema, compress: bool) -> pa.Buffer:
-    if isinstance(changes, ArrowChanges):
-        return _stream([_weighted(changes)], compress)
-    return _rows(((change.row, change.weight) for change in changes), columns, compress)
+def _part(changes: Sequence[Change], columns: Schema, compress: bool) -> list[Piece]:
+    """The Arrow stream of one table; what is not compressed is not copied either."""
+    if not isinstance(changes, ArrowChanges):
+        return [_rows(((change.row, change.weight) for change in changes), columns, compress)]
+    if compress:
+        return [_stream([_weighted(changes)], compress)]
+    return [changes.message_schema.serialize(), changes.message, END_OF_STREAM] if len(changes) else []
 
 
 def _rows(rows: Iterable[tuple[Row, int]], columns: Schema, compress: bool) -> pa.Buffer:

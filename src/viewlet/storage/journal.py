@@ -10,8 +10,7 @@ import logging
 import os
 import threading
 import weakref
-from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Literal, Protocol, TypeAlias
 
@@ -20,15 +19,11 @@ from viewlet.sql.catalog import Catalog
 from viewlet.storage.checkpoint import Snapshot, write_checkpoint
 from viewlet.storage.container import Container
 from viewlet.storage.definitions import Definition, encode_definition
-from viewlet.storage.encode import Commit, encode_changes
+from viewlet.storage.encode import Commit, Piece, encode_changes, size_of
 from viewlet.storage.lockfile import LockFile
-from viewlet.storage.logfile import digest_of
 
 Durability: TypeAlias = Literal["full", "batch", "off"]
 log = logging.getLogger("viewlet.storage")
-
-EXPECTED_ROWS = 1 << 11
-"""Shorter batches are encoded sooner than another thread would begin to."""
 
 
 class Journal(Protocol):
@@ -38,9 +33,6 @@ class Journal(Protocol):
     """
 
     forgets: bool
-
-    def expect(self, commit: Commit, catalog: Catalog) -> None:
-        """A batch is likely to come: what can be done before it is certain may begin in the background."""
 
     def commit(self, commit: Commit, catalog: Catalog) -> None:
         """Write a batch; only then may it be acknowledged."""
@@ -71,9 +63,6 @@ class Unlogged:
 
     def __init__(self) -> None:
         self._tokens: dict[str, int] = {}
-
-    def expect(self, commit: Commit, catalog: Catalog) -> None:
-        """Nothing is to be prepared."""
 
     def commit(self, commit: Commit, catalog: Catalog) -> None:
         """Remember the token, if there is one."""
@@ -149,39 +138,22 @@ class Durable:
         self._written, checkpoint = container.sizes()
         self._interval, self._due = checkpoint_bytes, max(checkpoint_bytes, checkpoint)
         self._writer: CheckpointWriter | None = None
-        self._encoder = ThreadPoolExecutor(1, "viewlet encode")
-        self._expected: tuple[Commit, Future[tuple[bytes, bytes]]] | None = None
         lock.acknowledge(container.head.sequence)
         _OPEN.add(self)
 
-    def expect(self, commit: Commit, catalog: Catalog) -> None:
-        """Encode a long batch while it runs through the engines, which hold no interpreter lock meanwhile."""
-        self._expected = None
-        if sum(map(len, commit.changes.values())) >= EXPECTED_ROWS:
-            self._expected = (commit, self._encoder.submit(self._encoded, commit, catalog))
-
-    def _encoded(self, commit: Commit, catalog: Catalog) -> tuple[bytes, bytes]:
-        body = encode_changes(commit.changes, catalog, compress=self._container.compresses)
-        return body, digest_of(body)
-
     def commit(self, commit: Commit, catalog: Catalog) -> None:
         """Write a batch; only then may it be acknowledged."""
-        expected, self._expected = self._expected, None
-        if expected is not None and expected[0] is commit:
-            body, digest = expected[1].result()
-        else:
-            body, digest = self._encoded(commit, catalog)
-        self._append("commit", commit.version, commit.token, body, digest)
+        body = encode_changes(commit.changes, catalog, compress=self._container.compresses)
+        self._append("commit", commit.version, commit.token, body)
 
     def define(self, definition: Definition, version: int) -> None:
         """Write a definition."""
-        body = encode_definition(definition)
-        self._append("define", version, None, body, digest_of(body))
+        self._append("define", version, None, [encode_definition(definition)])
 
-    def _append(self, kind: str, version: int, token: str | None, body: bytes, digest: bytes) -> None:
-        self._container.append(kind, version, token, body, digest)
+    def _append(self, kind: str, version: int, token: str | None, body: Sequence[Piece]) -> None:
+        self._container.append(kind, version, token, body)
         self._lock.acknowledge(self._container.head.sequence)
-        self._written += len(body)
+        self._written += size_of(body)
 
     def version_of(self, token: str) -> int | None:
         """The version of the batch that came with a token before."""
@@ -214,7 +186,6 @@ class Durable:
     def close(self) -> None:
         """Wait for a checkpoint under way, then close the file and give the lock up."""
         _OPEN.discard(self)
-        self._encoder.shutdown()
         if self._writer is not None:
             self._writer.join()
         self._container.close()

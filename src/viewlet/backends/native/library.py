@@ -138,6 +138,9 @@ class OpenProgram(Protocol):
     def bytes(self) -> int:
         """Bytes of the whole state."""
 
+    def sweep(self) -> None:
+        """Give back the memory of texts that no record holds any more."""
+
     def present(self, bytes: int) -> None:
         """Have memory for so many bytes of growth, cleared and mapped; MemoryError if there is none."""
 
