@@ -430,13 +430,21 @@ class Database:
 
     def _stored_bytes(self) -> int:
         """What tables and maps take now; not counted unless there is a limit."""
-        return 0 if self.memory_limit is None else sum(size.bytes for size in self._sizes())
+        return 0 if self.memory_limit is None else sum(size.bytes for size in self._sizes_within(0))
+
+    def _sizes_within(self, growth: int) -> list[MapStats]:
+        """The sizes; where they would exceed the limit, without the texts that nothing holds any more."""
+        sizes = self._sizes()
+        if self.memory_limit is not None and not self.memory_limit.allows(sizes, growth):
+            self._views.sweep()
+            sizes = self._sizes()
+        return sizes
 
     def _refuse_over_limit(self, before: int, changes: Mapping[str, Sequence[Change]] | None = None) -> None:
         if self.memory_limit is not None:
             coming = {name: part for name, part in (changes or {}).items() if name in self._kept}
             growth = sum(self._kept[name].growth(part) for name, part in coming.items())
-            self.memory_limit.check(self._sizes(), growth, before)
+            self.memory_limit.check(self._sizes_within(growth), growth, before)
 
     def subscribe(
         self, view: str, callback: Callable[[pa.Table], object], *, snapshot: bool, weights: bool

@@ -288,11 +288,18 @@ class Views(Mapping[str, MaintainedView]):
     def sizes(self) -> list[MapStats]:
         """Every map, and what native programs hold beside their maps: texts, and records of one batch."""
         sizes = self.stats()
-        for engine in self._all_engines():
-            if isinstance(engine, NativeEngine):
-                beside = engine.running().opened.bytes() - sum(stats.bytes for stats in engine.stats())
-                sizes.append(MapStats("texts and working memory", 0, beside))
+        for engine in self._native():
+            beside = engine.running().opened.bytes() - sum(stats.bytes for stats in engine.stats())
+            sizes.append(MapStats("texts and working memory", 0, beside))
         return sizes
+
+    def sweep(self) -> None:
+        """Give back the memory of texts that were in maps once; else that waits until they are many."""
+        for engine in self._native():
+            engine.running().opened.sweep()
+
+    def _native(self) -> list[NativeEngine]:
+        return [engine for engine in engines_of(self._views.values()) if isinstance(engine, NativeEngine)]
 
     def _all_engines(self) -> list[Engine]:
         return [engine for engines in self._engines.values() for engine in engines]

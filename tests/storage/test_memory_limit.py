@@ -28,7 +28,7 @@ def test_a_batch_over_the_limit_is_refused(tmp_path: Path) -> None:
         expected = db.table("r").rows()
     with viewlet.connect(tmp_path / "a.viewlet", backend="reference", memory_limit=1000) as db:
         assert db.table("r").rows() == expected, "what is there may be opened"
-        with pytest.raises(MemoryLimitError, match="table r"):
+        with pytest.raises(MemoryLimitError, match="memory_limit is 1000; largest: g"):
             db.insert("r", [(9999, 1)])
         db.delete("r", [(7, 7)])  # over the limit still, but less
 
@@ -60,3 +60,15 @@ def test_a_limit_of_streams() -> None:
 def test_limits_that_are_none(wrong: str) -> None:
     with pytest.raises(StorageError, match="memory_limit="):
         viewlet.connect(memory_limit=wrong)
+
+
+@pytest.mark.native
+def test_texts_of_native_programs_count() -> None:
+    with viewlet.connect(backend="native", memory_limit="1MB") as db:
+        db.execute("CREATE STREAM s (g VARCHAR)")
+        db.execute("CREATE MATERIALIZED VIEW v AS SELECT g, count(*) AS n FROM s GROUP BY g")
+        db.insert("s", [(f"{i}",) for i in range(100)])
+        with pytest.raises(MemoryLimitError, match="largest: texts and working memory"):
+            db.insert("s", [(f"{i}" * 10_000,) for i in range(100, 150)])
+        db.insert("s", [(f"{i}",) for i in range(100, 150)])
+        assert db.view("v").rows() == sorted((f"{i}", 1) for i in range(150))

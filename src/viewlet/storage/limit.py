@@ -37,6 +37,10 @@ class MemoryLimit:
             )
         return MemoryLimit(int(float(found[1]) * _UNITS[found[2]]))
 
+    def allows(self, sizes: Sequence[MapStats], growth: int) -> bool:
+        """Are the sizes with what is still to come within the limit?"""
+        return sum(size.bytes for size in sizes) + growth <= self.bytes
+
     def check(self, sizes: Sequence[MapStats], growth: int, before: int) -> None:
         """Refuse if the sizes with what is still to come exceed the limit, unless they shrink.
 
@@ -45,7 +49,7 @@ class MemoryLimit:
         viewlet.storage.limit.MemoryLimitError: 110 bytes would be needed, memory_limit is 100; largest: ...
         """
         needed = sum(size.bytes for size in sizes) + growth
-        if needed <= self.bytes or needed <= before:
+        if self.allows(sizes, growth) or needed <= before:
             return
         largest = sorted(sizes, key=lambda size: -size.bytes)[:NAMED]
         shown = ", ".join(f"{size.name} ({size.records} records, {size.bytes} bytes)" for size in largest)

@@ -192,14 +192,18 @@ typedef struct {
     bool batch;
 } Rows;
 
-static void sweep_strings(Program *self) {
+static void sweep_all_strings(Program *self) {
     vl_instance *x = &self->instance;
-    if (x->strings->index.count <= 2 * x->swept_at + 4096 || x->feeding) return;
     vl_strings_mark(x->strings);
     for (uint32_t i = 0; i < self->program->records; i++) vl_record_keep_strings(x, &self->program->record[i]);
     vl_strings_sweep(&x->arena, x->strings);
     vl_forget_short_texts(x);
     x->swept_at = x->strings->index.count;
+}
+
+static void sweep_strings(Program *self) {
+    vl_instance *x = &self->instance;
+    if (x->strings->index.count > 2 * x->swept_at + 4096 && !x->feeding) sweep_all_strings(self);
 }
 
 static void run_batch(const vl_table *t, vl_instance *x, const Rows *rows, const int64_t *weights, bool *ran) {
@@ -772,6 +776,14 @@ static PyObject *Program_end(Program *self, PyObject *unused) {
     Py_RETURN_NONE;
 }
 
+/* sweep(): give back what strings take that no record holds; nothing while notes may hold some */
+static PyObject *Program_sweep(Program *self, PyObject *unused) {
+    (void)unused;
+    if (!check_open(self)) return NULL;
+    if (!self->instance.undo.held && !self->instance.feeding) sweep_all_strings(self);
+    Py_RETURN_NONE;
+}
+
 /* restore() -> error bits: back to begin() */
 static PyObject *Program_restore(Program *self, PyObject *unused) {
     (void)unused;
@@ -936,6 +948,7 @@ static PyMethodDef Program_methods[] = {
     {"counts", (PyCFunction)Program_counts, METH_VARARGS, "counts(record, schema, array) -> bytes of 64-bit integers"},
     {"sizes", (PyCFunction)Program_sizes, METH_NOARGS, "sizes() -> [(entries, bytes)] by record"},
     {"bytes", (PyCFunction)Program_bytes, METH_NOARGS, "bytes of the whole state"},
+    {"sweep", (PyCFunction)Program_sweep, METH_NOARGS, "sweep(): forget strings that no record holds"},
     {"present", (PyCFunction)Program_present, METH_O, "present(bytes): have memory for so much growth"},
     {"twin", (PyCFunction)Program_twin, METH_NOARGS, "the same program without state"},
     {"thaw", (PyCFunction)Program_thaw, METH_O, "thaw(fd): take over a state that was saved"},
