@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse
 
 import viewlet.linalg as vl
-from linalg_report import Report
+from linalg_report import Report, held_megabytes
 
 
 def web(nodes: int, edges: int, rng: np.random.Generator) -> np.ndarray:
@@ -37,7 +37,8 @@ def pagerank(report: Report, nodes: int, edges: int) -> None:
         "The rival is power iteration on a SciPy matrix: 'cold' and 'warm' (from the ranks before) stop "
         "at the L1 error of the maintained ranks after 30 single edges, which they are told at no cost; "
         "'sure' starts cold and stops when it can guarantee the same bound on every rank. 'web' links mostly "
-        "within sites, 'scattered' has no locality. Times in ms of CPU; push: median and maximum of 30.",
+        "within sites, 'scattered' has no locality. Times in ms of CPU; push: median and maximum of 30. "
+        "Memory: graph, ranks and residuals held, and the rival's matrix.",
         [
             "graph",
             "tol",
@@ -54,9 +55,16 @@ def pagerank(report: Report, nodes: int, edges: int) -> None:
             "over cold",
             "over warm",
             "over sure",
+            "held MB",
+            "matrix MB",
         ],
         rows,
     )
+    times = {"cold": 4, "warm": 6, "sure": 8, "push": 10}
+    for graph in dict.fromkeys(row[0] for row in rows):
+        mine = [row for row in rows if row[0] == graph]
+        plotted = {label: [(row[1], row[column]) for row in mine] for label, column in times.items()}
+        report.plot(f"pagerank_{graph}", f"PageRank, one edge added, {graph}", "tol", "ms", plotted)
 
 
 def one_pagerank(graph: np.ndarray, tol: float, rng: np.random.Generator) -> list[Any]:
@@ -79,7 +87,8 @@ def one_pagerank(graph: np.ndarray, tol: float, rng: np.random.Generator) -> lis
     sure, sure_steps = guaranteed_iteration(matrix, dangling, 0.49 * tol)
     push = float(np.median(times))
     measured = [cold, cold_steps, warm, warm_steps, sure, sure_steps, push, max(times)]
-    return [tol, error, ranks.error_bound, *measured, cold / push, warm / push, sure / push]
+    memory = held_megabytes(ranks), 1e-6 * (matrix.data.nbytes + matrix.indices.nbytes + matrix.indptr.nbytes)
+    return [tol, error, ranks.error_bound, *measured, cold / push, warm / push, sure / push, *memory]
 
 
 def transition_matrix(edges: list[list[int]], nodes: int) -> tuple[Any, np.ndarray]:

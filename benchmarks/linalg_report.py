@@ -86,5 +86,10 @@ def update_time(view: vl.MatrixView, name: str, scale: float, repeats: int) -> f
     return milliseconds(lambda: next(changes), repeats)
 
 
+def held_megabytes(model: Any) -> float:
+    """The arrays that an object holds."""
+    return 1e-6 * sum(part.nbytes for part in vars(model).values() if isinstance(part, np.ndarray))
+
+
 def stored_megabytes(view: vl.MatrixView) -> float:
     return view.program.stored_numbers() * view.arrays.itemsize / 1e6

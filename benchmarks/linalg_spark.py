@@ -98,6 +98,10 @@ def workers(report: Report, n: int) -> None:
         ["workers", "re-evaluation s", "maintained s", "speed-up", "rounds per update", "flushes"],
         rows,
     )
+    plotted = {
+        label: [(row[0], row[i]) for row in rows] for i, label in ((1, "re-evaluation"), (2, "maintained"))
+    }
+    report.plot("workers", f"A^16 on Spark, n = {n}", "workers", "s", plotted)
 
 
 def contraction_on_disk(n: int, path: Path) -> Any:

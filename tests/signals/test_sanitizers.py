@@ -29,6 +29,10 @@ def readings(seed, rows, on_grid):
         times[key == k] = np.cumsum(steps[key == k]) + rng.integers(-50, 50) * (on_grid or 1)
     return pa.table({"k": key, "t": times, "v": rng.normal(size=rows)})
 
+turns = pa.table({"k": np.tile([4, 2, 7], 100), "t": np.repeat(10 * np.arange(100), 3),
+                  "v": np.random.default_rng(9).normal(size=300)})
+for query in (*IRREGULAR.values(), *UNIFORM.values()):
+    pushed(query, turns, [150, 200])
 for seed in range(5):
     for queries, grid in ((IRREGULAR, 0), (UNIFORM, 10)):
         for query in queries.values():

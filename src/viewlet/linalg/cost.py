@@ -1,8 +1,9 @@
 """What code costs, in flops and bytes, and which model and strategy are cheapest.
 
-An instruction takes the longer of its arithmetic and its memory traffic, plus a fixed overhead. Triggers
-read large matrices to do little arithmetic on them, so they are bound by bandwidth; re-evaluation is bound
-by arithmetic. A model in flops alone would therefore switch to re-evaluation much too late.
+An instruction takes its arithmetic plus its memory traffic, which BLAS hardly overlaps where matrices are
+thin, plus a fixed overhead. Triggers read large matrices to do little arithmetic on them, so they are bound
+by bandwidth; re-evaluation is bound by arithmetic. A model in flops alone would therefore switch to
+re-evaluation much too late.
 """
 
 from __future__ import annotations
@@ -40,6 +41,10 @@ from viewlet.linalg.nodes import Shape
 class Machine:
     """Speeds of the machine: flops and bytes per second, seconds of overhead per instruction.
 
+    BLAS walks through a matrix faster to multiply it by a vector or to add to it in place (``vector``) than
+    to multiply it by a few columns (``bandwidth``), and faster still where it has at most ``cache`` bytes
+    (``cached``): vectors are iterated over the same matrix again and again.
+
     Where matrices with no side of at most ``thin`` lie on workers, every level of instructions that read
     them is a round of messages, and takes ``round`` seconds before anything happens.
     """
@@ -49,6 +54,9 @@ class Machine:
     overhead: float = 6e-6
     round: float = 0.0
     thin: int | None = None
+    vector: float = 22e9
+    cached: float = 50e9
+    cache: float = 12e6
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,17 +91,22 @@ def code_cost(code: Code, machine: Machine, itemsize: int) -> Cost:
     total = Cost()
     for name, op in code.instructions:
         flops, numbers = _instruction_work(op, code.shapes[name], code)
-        total += _timed(flops, numbers * itemsize, machine)
+        by_vector = isinstance(op, Multiply) and 1 in code.shapes[name]
+        total += _timed(flops, numbers * itemsize, machine, by_vector)
     for effect in code.effects:
         flops, numbers = _effect_work(effect, code)
-        total += _timed(flops, numbers * itemsize, machine)
+        total += _timed(flops, numbers * itemsize, machine, streams=True)
     if machine.thin is not None:
         total += Cost(seconds=machine.round * count_rounds(code, machine.thin))
     return total
 
 
-def _timed(flops: float, traffic: float, machine: Machine) -> Cost:
-    seconds = max(flops / machine.flops, traffic / machine.bandwidth) + machine.overhead
+def _timed(flops: float, traffic: float, machine: Machine, streams: bool) -> Cost:
+    """``streams`` says that BLAS goes through the matrix once and does little on the way."""
+    rate = machine.bandwidth
+    if streams:
+        rate = machine.cached if traffic <= machine.cache else machine.vector
+    seconds = flops / machine.flops + traffic / rate + machine.overhead
     return Cost(flops, traffic, seconds)
 
 
@@ -140,10 +153,13 @@ def _effect_work(effect: Effect, code: Code) -> tuple[float, float]:
 
 
 def calibrate(n: int = 768) -> Machine:
-    """Measure this process: one square product, one thin product, one small sum. Takes some 50 ms."""
+    """Measure this process: products of a square matrix with itself, two columns, a vector; small sums.
+
+    Takes some 50 ms.
+    """
     square = np.asfortranarray(np.random.default_rng(0).standard_normal((n, n)))
-    large = np.zeros((3 * n, 3 * n), order="F")
-    thin = np.ones((3 * n, 2), order="F")
+    large = np.ones((3 * n, 3 * n), order="F")  # zeros would be one page of memory, seen many times
+    thin, vector = np.ones((3 * n, 2), order="F"), np.ones((3 * n, 1))
     small, arrays = np.ones((2, 2)), Blas()
 
     def instructions() -> None:
@@ -152,9 +168,12 @@ def calibrate(n: int = 768) -> Machine:
             arrays.combine([(1, small, False), (1, small, False)])
 
     flops = 2 * n**3 / _best_of(lambda: square @ square)
-    bandwidth = large.nbytes / _best_of(lambda: large @ thin)
-    dispatch = 2e-6  # reading operands and dropping dead values, beside the arithmetic itself
-    return Machine(flops, bandwidth, _best_of(instructions) / 100 + dispatch)
+    bandwidth = large.nbytes / _best_of(lambda: arrays.multiply(large, False, thin, False))
+    from_memory = large.nbytes / _best_of(lambda: arrays.multiply(large, False, vector, False))
+    from_cache = square.nbytes / _best_of(lambda: arrays.multiply(square, False, vector[:n], False), 20)
+    dispatch = 3e-6  # reading operands and dropping dead values, beside the arithmetic itself
+    overhead = _best_of(instructions) / 100 + dispatch
+    return Machine(flops, bandwidth, overhead, vector=from_memory, cached=max(from_cache, from_memory))
 
 
 def _best_of(work: Callable[[], object], repeats: int = 5) -> float:

@@ -37,10 +37,16 @@ class Plan:
 
 
 def plan_update(
-    program: Program, changes: Changes, strategy: Strategy, machine: Machine, itemsize: int
+    program: Program,
+    changes: Changes,
+    strategy: Strategy,
+    machine: Machine,
+    itemsize: int,
+    free: bool = False,
 ) -> Plan:
     """Compile what ``strategy`` allows for these changes, and take the cheapest, re-evaluation included.
 
+    A strategy that was named is taken whatever it costs, unless ``free`` lets re-evaluation compete with it.
     Where large matrices lie on workers, a trigger must hold thin ones only: it runs in the driver.
     """
     reevaluation = compile_reevaluation(program, changes)
@@ -52,7 +58,7 @@ def plan_update(
             if machine.thin is None or not holds_large_values(trigger.code, machine.thin):
                 triggers[name] = trigger
                 costs[name] = code_cost(trigger.code, machine, itemsize)
-    chosen = strategy if strategy in costs else cheapest(costs)
+    chosen = cheapest(costs) if free or strategy not in costs else strategy
     return Plan(chosen, triggers.get(chosen), reevaluation, costs)
 
 
@@ -67,10 +73,12 @@ def choose_program(
 ) -> tuple[Program, list[Choice]]:
     """The program with a cheapest expected update that fits in ``memory`` bytes, and all that was compared.
 
-    The expected update replaces one row of one input, each input as likely as any other.
+    The expected update replaces one row of one input, each input as likely as any other. Hybrid evaluation
+    in a model that is not given mixes both ends: where all that changes is thin, recomputing it is cheapest.
     """
     if strategy not in get_args(Strategy):
         raise LinalgError(f"unknown strategy {strategy!r}; choose one of {', '.join(get_args(Strategy))}")
+    free = strategy == "auto" or (strategy == "hybrid" and model == "auto")
     programs: dict[str, Program] = {}
     choices: list[Choice] = []
     for candidate in candidate_models(outputs, model, skip):
@@ -79,7 +87,7 @@ def choose_program(
         totals: dict[str, Cost] = {}
         for name in program.inputs:
             plan = plan_update(program, {name: ONE_ROW}, strategy, machine, itemsize)
-            considered = plan.costs if strategy == "auto" else {plan.strategy: plan.costs[plan.strategy]}
+            considered = plan.costs if free else {plan.strategy: plan.costs[plan.strategy]}
             for way, cost in considered.items():
                 totals[way] = totals.get(way, Cost()) + cost
         choices += [Choice(str(candidate), way, cost, size, size <= memory) for way, cost in totals.items()]

@@ -358,8 +358,9 @@ class MatrixView:
         plan = self._plans.get(key)
         if plan is None:
             settings = self.settings
+            free = len({choice.strategy for choice in self.choices}) > 1
             plan = plan_update(
-                self.program, shapes, settings.strategy, settings.machine, self.arrays.itemsize
+                self.program, shapes, settings.strategy, settings.machine, self.arrays.itemsize, free
             )
             self._plans[key] = plan
         return plan

@@ -33,6 +33,8 @@ def on_spark(
         one,
         flops=one.flops * holders.partitions,
         bandwidth=one.bandwidth * holders.partitions,
+        vector=one.vector * holders.partitions,
+        cached=one.cached * holders.partitions,
         round=one.round or ROUND_SECONDS,
         thin=THIN,
     )
