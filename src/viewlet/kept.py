@@ -131,12 +131,11 @@ class KeptRows:
             self._unfold()
             changes = changes if batch.keyed else self._as_arrow(changes)
         if isinstance(changes, ArrowChanges):
-            once = changes if changes.inserts else changes.net()
+            once = changes if changes.inserts or self.table.key else changes.net()  # a key is there once
             if self._is_plain(once):
                 return once
         if lasts and self.table.key and not self._bag:
-            present = self._arrived.present(self._keys(batch))
-            return self._as_arrow(_changes(self._net_by_key(batch, on_conflict, present)))
+            return self._net_in_log(Batch(changes, batch.keyed), on_conflict)
         assert self.bag is self._bag, "all rows and keys are at hand now"
         return self._net_in_bag(batch, on_conflict)
 
@@ -146,7 +145,7 @@ class KeptRows:
         if isinstance(changes, ArrowChanges) or len(changes) > SINGLE_ROWS or not self._arrived.log:
             return False
         if self.table.key:
-            return self._arrived.places.keys().isdisjoint(self._keys(batch))
+            return not self._arrived.has_any(self._keys(batch))
         net = consolidate((change.row, change.weight) for change in changes)
         return all(weight > 0 or self._bag.get(row, 0) + weight >= 0 for row, weight in net.items())
 
@@ -159,6 +158,18 @@ class KeptRows:
             if self._bag.get(row, 0) + weight < 0:
                 self._absent(row)
         return _changes(net)
+
+    def _net_in_log(self, batch: Batch, on_conflict: OnConflict) -> ArrowChanges:
+        """The net changes of a table with a primary key where all rows came as Arrow."""
+        changes = batch.changes
+        if isinstance(changes, ArrowChanges) and changes.weights is None and on_conflict != "error":
+            return self._arrived.settled(changes, replace=on_conflict == "update")
+        keys = self._keys(batch)
+        by_key = batch.keyed and all(change.weight == -1 for change in changes)
+        if by_key and (found := self._arrived.leaving(keys)) is not None:
+            return found
+        present = self._arrived.present(keys)
+        return self._as_arrow(_changes(self._net_by_key(batch, on_conflict, present)))
 
     def _as_arrow(self, changes: Sequence[Change]) -> ArrowChanges:
         if isinstance(changes, ArrowChanges):

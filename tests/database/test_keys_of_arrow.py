@@ -9,6 +9,7 @@ import pytest
 
 import viewlet
 from viewlet import kept as kept_rows
+from viewlet import places
 from viewlet.errors import DataError
 
 
@@ -52,11 +53,13 @@ def wide(rows: list[tuple[int, str, int | None]]) -> pa.Table:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_many_rows_by_key_stay_arrow(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("backend", ["reference", pytest.param("native", marks=pytest.mark.native)])
+def test_many_rows_by_key_stay_arrow(seed: int, backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever is replaced, left out or deleted by key: rows that came as Arrow stay so, and are a dict."""
     monkeypatch.setattr(kept_rows, "MOST_BESIDE", 40)
+    monkeypatch.setattr(places, "MANY_KEYS", 1_510)
     draw = random.Random(seed)
-    db = viewlet.connect(backend="reference")
+    db = viewlet.connect(backend=backend)
     db.execute("CREATE TABLE t (a BIGINT, b VARCHAR, c INT, PRIMARY KEY (b, a))")
     db.execute("CREATE MATERIALIZED VIEW v AS SELECT count(*) AS n, sum(c) AS c FROM t")
     first = [(i, "xyz"[i % 3], i % 7 or None) for i in range(1_500)]
@@ -72,10 +75,12 @@ def test_many_rows_by_key_stay_arrow(seed: int, monkeypatch: pytest.MonkeyPatch)
                 with pytest.raises(DataError, match="would occur twice"):
                     db.insert("t", form(rows))
             case "error" | "update":
-                db.insert("t", form(rows), on_conflict="update")
+                again = draw.sample(rows, len(rows) // 3)
+                db.insert("t", form([(a, b, 5) for a, b, _ in again] + rows), on_conflict="update")
                 kept.update({(a, b): c for a, b, c in rows})
             case "nothing":
-                db.insert("t", form(rows), on_conflict="nothing")
+                again = draw.sample(rows, len(rows) // 3)
+                db.insert("t", form(rows + [(a, b, 5) for a, b, _ in again]), on_conflict="nothing")
                 kept = {(a, b): c for a, b, c in rows} | kept
             case "rows" if draw.random() < 0.5 and any(kept.get((a, b), 9) != c for a, b, c in rows):
                 with pytest.raises(DataError, match="it is not there"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import subprocess
 import sys
 from collections import Counter
@@ -11,6 +12,9 @@ import pytest
 
 import viewlet
 from fuzz import hostile_sql
+from viewlet.core.functions import compile_scalar
+from viewlet.core.scalar import Var, call
+from viewlet.core.types import BOOLEAN
 from viewlet.errors import ViewletError
 
 SCRIPT = Path(__file__).with_name("run.py")
@@ -73,3 +77,28 @@ def test_ten_thousand_levels_are_refused(nested: str) -> None:
         db.execute("CREATE MATERIALIZED VIEW v AS SELECT sum(a) AS a FROM r")
         db.insert("r", [(1,)])
         assert db.view("v").value == 1
+
+
+@pytest.mark.parametrize("length", [2, 64, 65, 5_000])
+def test_long_chains_of_conditions(length: int) -> None:
+    """AND and OR of any length, over values that decide them early, late or never."""
+    rng = random.Random(length)
+    names = [f"p{i}" for i in range(length)]
+    slots = {name: i for i, name in enumerate(names)}
+    for op, decides in (("or", True), ("and", False)):
+        chain = compile_scalar(call(op, *(Var(name, BOOLEAN) for name in names)), slots)
+        for values in ([decides], [not decides], [None, not decides], [decides, None, not decides]):
+            row = [rng.choice(values) for _ in names]
+            row[rng.randrange(length)] = rng.choice(values)
+            expected = decides if decides in row else None if None in row else not decides
+            assert chain(row) is expected
+
+
+@pytest.mark.slow
+def test_ten_thousand_alternatives() -> None:
+    with viewlet.connect() as db:
+        db.execute("CREATE TABLE r (a BIGINT)")
+        alternatives = " OR ".join(f"a = {3 * i}" for i in range(DEEP))
+        db.execute(f"CREATE MATERIALIZED VIEW v AS SELECT count(*) AS n FROM r WHERE {alternatives}")
+        db.insert("r", [(a,) for a in (0, 1, 3, 3, None, 3 * DEEP - 3, 3 * DEEP)])
+        assert db.view("v").value == 4

@@ -3,13 +3,15 @@
 Factor order has no meaning, so any order in which every factor finds what it needs is right. The choice here
 is greedy: what is ready and cheap first (conditions, values, lets, lookups), then the atom with the fewest
 unknown arguments among those of which some are known, then nested factors that find their keys from what is
-known, scans, and nested factors that go through all of their keys last.
+known, scans, and nested factors that go through all of their keys last. An atom that is told to have one
+entry at most for what is known counts as a lookup, before nested factors that are more than that.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import lru_cache
+from typing import TypeAlias
 
 from viewlet.calculus.nodes import (
     Cond,
@@ -20,6 +22,7 @@ from viewlet.calculus.nodes import (
     Let,
     Lift,
     MapRef,
+    Nested,
     Query,
     Rel,
     Value,
@@ -32,8 +35,11 @@ from viewlet.errors import CalculusError
 
 NEVER = 1_000
 
+Single: TypeAlias = Callable[[MapRef, set[str]], bool]
+"""Has a map one entry at most that agrees with the arguments that are known?"""
 
-def schedule(factors: Iterable[Factor], bound: Iterable[str]) -> list[Factor]:
+
+def schedule(factors: Iterable[Factor], bound: Iterable[str], single: Single | None = None) -> list[Factor]:
     """The factors in an order that binds every variable before it is read.
 
     A condition ``{x == e}`` with x unknown and e known comes out as the let ``x := e``.
@@ -42,7 +48,7 @@ def schedule(factors: Iterable[Factor], bound: Iterable[str]) -> list[Factor]:
     pending = list(factors)
     ordered: list[Factor] = []
     while pending:
-        costs = [_cost(factor, known) for factor in pending]
+        costs = [_cost(factor, known, single) for factor in pending]
         best = min(range(len(pending)), key=costs.__getitem__)
         if costs[best] >= NEVER:
             names = sorted({v.name for f in pending for v in factor_variables(f)} - known)
@@ -55,7 +61,7 @@ def schedule(factors: Iterable[Factor], bound: Iterable[str]) -> list[Factor]:
     return ordered
 
 
-def _cost(factor: Factor, known: set[str]) -> int:
+def _cost(factor: Factor, known: set[str], single: Single | None) -> int:
     """How much later a factor should come; ``NEVER`` while it lacks something."""
     match factor:
         case Cond(scalar) | Value(scalar):
@@ -72,16 +78,27 @@ def _cost(factor: Factor, known: set[str]) -> int:
             if isinstance(factor, Delta):
                 return 4  # a change is smaller than what it changes
             scanned = len(arguments(factor)) == len(unknown)
+            if single is not None and isinstance(factor, MapRef) and not scanned and single(factor, known):
+                return 4
             return (600 if scanned else 10) + 10 * len(unknown)
         case Lift(_, keys) | Extremum(_, _, _, keys):
-            return 3 if all(_has(key, known) for key in keys) else NEVER
+            if not all(_has(key, known) for key in keys):
+                return NEVER
+            return 3 if single is None or _is_lookup(factor) else 5
         case Exists(keys, _, negated):
             if all(_has(key, known) for key in keys):
-                return 3
+                return 3 if single is None or _is_lookup(factor) else 5
             if negated or not binds_keys(factor, frozenset(known)):
                 return NEVER
             begins = 500 if all(_starts_known(term.factors, known) for term in factor.query) else 700
             return begins + sum(not _has(key, known) for key in keys)
+
+
+def _is_lookup(factor: Nested) -> bool:
+    """Do the keys of a nested factor tell every entry that it reads?"""
+    given = {key.name for key in factor.keys}
+    atoms = [f for term in factor.query for f in term.factors if not isinstance(f, Cond | Value | Let)]
+    return all(isinstance(f, MapRef) and all(_has(v, given) for v in factor_variables(f)) for f in atoms)
 
 
 def _starts_known(factors: Iterable[Factor], known: set[str]) -> bool:

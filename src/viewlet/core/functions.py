@@ -22,6 +22,7 @@ calls of ``library.FUNCTIONS``. No text of the user enters the source: strings a
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, NoReturn
 
@@ -37,6 +38,9 @@ RowFunction = Callable[[Sequence[Value]], Value]
 # Python's parser allows 200 nested parentheses; deeper scalars are cut into functions of their own.
 MAX_NESTING = 16
 
+# A chain of conditions is nested as deeply as it is long; longer ones are cut into chains of chains.
+MAX_CHAIN = 64
+
 _PYTHON_OPERATORS = {"=": "==", "<>": "!=", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
 
 
@@ -44,7 +48,7 @@ def compile_scalar(scalar: Scalar, slots: Mapping[str, int]) -> RowFunction:
     """The scalar as a function of a row; ``slots`` says where in the row each variable is."""
     try:
         return _Emitter(slots).function(scalar)
-    except RecursionError:
+    except (RecursionError, MemoryError):  # what Python's compiler says depends on where its stack ends
         raise CompileError("an expression is nested too deeply: split it over several views") from None
 
 
@@ -58,6 +62,12 @@ def evaluate(scalar: Scalar, env: Mapping[str, Value]) -> Value:
     names = sorted({variable.name for variable in variables(scalar)})
     row = [env[name] for name in names]
     return compile_scalar(scalar, {name: slot for slot, name in enumerate(names)})(row)
+
+
+def _in_groups(call: Call) -> Call:
+    """``a AND b AND c AND d -> (a AND b) AND (c AND d)``, with groups of ``MAX_CHAIN``; OR alike."""
+    starts = range(0, len(call.args), MAX_CHAIN)
+    return replace(call, args=tuple(replace(call, args=call.args[i : i + MAX_CHAIN]) for i in starts))
 
 
 class _Emitter:
@@ -88,6 +98,8 @@ class _Emitter:
     def call(self, call: Call, depth: int) -> str:
         """One function call: the non-strict ones by hand, the strict ones behind a test for NULL."""
         match call.op, call.args:
+            case "and" | "or", args if len(args) > MAX_CHAIN:
+                return self.call(_in_groups(call), depth)
             case "and" | "or", args:
                 return self.connective(call.op == "and", args, depth)
             case "is_null", (arg,):

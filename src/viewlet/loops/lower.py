@@ -2,7 +2,7 @@
 
 Factors are taken in the order of ``calculus/schedule.py``, which is also the order of the reference meaning:
 so what is skipped there (a condition that is not TRUE, an entry that is absent, a value that is 0) is skipped
-here before anything that can fail.
+here before anything that can fail. A loop over one entry at most comes before nested sums that cannot fail.
 """
 
 from __future__ import annotations
@@ -59,7 +59,8 @@ class Lowering:
         """One term: a chain of steps, each in the block that the one before has opened."""
         env = dict(env)
         amount: list[Scalar] = []
-        steps = schedule(term.factors, env)
+        fails = any(_may_fail(f) for f in term.factors if isinstance(f, Lift | Extremum | Exists))
+        steps = schedule(term.factors, env, None if fails else self.storage.is_single)
         for index, step in enumerate(steps):
             rest = steps[index + 1 :]
             match step:

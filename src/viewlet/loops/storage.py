@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from operator import itemgetter
 
 from viewlet.calculus.keys import decided
-from viewlet.calculus.nodes import Argument, Delta, MapRef
+from viewlet.calculus.nodes import Argument, Delta, MapRef, is_parameter
 from viewlet.core.scalar import Const, Scalar, Var, nullable
 from viewlet.core.types import BIGINT, INTEGER_BITS, Kind, Type
 from viewlet.errors import CompileError
@@ -47,6 +47,7 @@ class Storage:
     ordered: bool = True
     scanned: set[str] = field(default_factory=set)
     _temporaries: dict[object, str] = field(default_factory=dict)
+    _single: dict[tuple[str, tuple[int, ...]], bool] = field(default_factory=dict)
 
     def place(self, atom: MapRef | Delta) -> AtomPlace:
         """Where an atom finds its entries."""
@@ -77,6 +78,19 @@ class Storage:
             ):
                 return False
         return True
+
+    def is_single(self, atom: MapRef, known: set[str]) -> bool:
+        """Do primary keys leave one entry at most that agrees with the known arguments of an atom?"""
+        place = self.place(atom)
+        positions = tuple(
+            i
+            for i, argument in enumerate(place.arguments)
+            if isinstance(argument, Const) or is_parameter(argument) or argument.name in known
+        )
+        what = (place.record.name, positions)
+        if what not in self._single:
+            self._single[what] = self.decide(place.record, positions)
+        return self._single[what]
 
     def _change(
         self, table: Table, columns: tuple[int, ...], constants: tuple[tuple[int, Const], ...]

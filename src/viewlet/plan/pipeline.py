@@ -7,6 +7,7 @@ from collections.abc import Callable
 from viewlet.core.rewrite import fixpoint, run_passes
 from viewlet.plan.fold_constants import fold_constants
 from viewlet.plan.ignore_duplicates import ignore_duplicates
+from viewlet.plan.imply_filters import imply_filters
 from viewlet.plan.inline_projections import inline_projections
 from viewlet.plan.merge_filters import merge_filters
 from viewlet.plan.nodes import Query
@@ -20,6 +21,7 @@ PASSES: tuple[Callable[[Query], Query], ...] = (
     fold_constants,
     merge_filters,
     strengthen_joins,
+    imply_filters,
     push_filters,
     inline_projections,
     ignore_duplicates,

@@ -315,7 +315,7 @@ class Compiler:
             needed = [key for key in keys if isinstance(key, Var)]
             query = materializer.query(tuple(terms), needed, frozenset())
             query = isolate_sums(query, needed, self.names, self.registry)
-            query = only_flips(query, self.searches)
+            query = only_flips(query, self.names, self.searches)
             if query:
                 settled = Settled(query, self.registry.columns, event.parameters)
                 own = tuple(settled.variable(k) if isinstance(k, Var) else k for k in keys)

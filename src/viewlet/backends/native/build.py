@@ -36,6 +36,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from typing import Literal, TypeAlias
 
 from viewlet.errors import BackendError
 
@@ -60,6 +61,9 @@ LEFT_OUT = tuple(
     )
 )
 """Passes of GCC that take a quarter of its time and give lookups in hash tables next to nothing."""
+
+Effort: TypeAlias = Literal["speed", "lookups", "quick", "small"]
+"""How much the compiler is asked to do: everything; what lookups gain by; less of that; little."""
 
 _FORMAT = "viewlet-native-1"
 _STALE_SECONDS = 3600.0
@@ -96,18 +100,19 @@ def find_compiler() -> Compiler | None:
     return None
 
 
-def flags_for_large(flags: Sequence[str]) -> tuple[str, ...]:
-    """For large programs, where ``-O2`` takes several times as long: small code, and fewer passes.
+def flags_for(effort: Effort, flags: Sequence[str]) -> tuple[str, ...]:
+    """With fewer passes, and those of ``-O1`` or for small code, where that is enough effort.
 
-    >>> flags_for_large(("-O0", "-g"))
+    >>> flags_for("quick", ("-O0", "-g"))
     ('-O0', '-g')
     """
-    if "-O2" not in flags:
+    if "-O2" not in flags or effort == "speed":
         return tuple(flags)
-    small = tuple("-Os" if flag == "-O2" else flag for flag in flags)
+    level = {"lookups": "-O2", "quick": "-O1", "small": "-Os"}[effort]
+    chosen = tuple(level if flag == "-O2" else flag for flag in flags)
     compiler = find_compiler()
     is_gnu = compiler is not None and "Free Software Foundation" in compiler.version
-    return (*small, *LEFT_OUT) if is_gnu else small
+    return (*chosen, *LEFT_OUT) if is_gnu else chosen
 
 
 @lru_cache(maxsize=16)

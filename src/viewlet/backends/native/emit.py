@@ -5,7 +5,7 @@ No name and no text of a user enters the source: things are numbered, and string
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -19,6 +19,7 @@ from viewlet.backends.native.additions import (
     write_additions,
     write_watch,
 )
+from viewlet.backends.native.build import Effort
 from viewlet.backends.native.columns import used_columns
 from viewlet.backends.native.feeds import Feed, fed_records, feeds_of, write_feeds
 from viewlet.backends.native.forms import Form, Writer, cell_kind, field_form, stored_form
@@ -31,21 +32,27 @@ from viewlet.backends.native.strings import native_answer
 from viewlet.core.types import Kind, Type
 from viewlet.loops.nodes import Add, Get, LoopProgram, TableLoops, ViewLoops, Visit, blocks, operations
 
-INLINE_LOOKUPS = 20
+INLINE_LOOKUPS = 8
 """Up to so many lookups in the triggers of a program are compiled in line, and for common weights apart."""
+
+INLINE_SEARCHES = 12
+"""The same for a program that searches ordered indexes."""
 
 FEW_LOOKUPS = 4
 """Up to so many, also for insertions apart."""
 
-MANY_LOOKUPS = 80
-"""Up to so many, a program that searches ordered indexes is still compiled for speed."""
+MANY_LOOKUPS = 40
+"""Beyond so many the compiler is asked for fewer passes, but where ordered indexes are searched."""
+
+HUGE_LOOKUPS = 160
+"""Beyond so many it is asked for small code."""
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
     """C text, the order of what it numbers, and the functions that its host must know.
 
-    ``compact`` says that there is much of it, so that time to compile counts more than time to run. ``fed``
+    The more there is of it, the less ``effort`` should go into each line: time to compile counts too. ``fed``
     names the views that tell what changes in them.
     """
 
@@ -54,7 +61,7 @@ class Source:
     tables: tuple[str, ...]
     views: tuple[str, ...]
     functions: tuple[HostFunction, ...]
-    compact: bool
+    effort: Effort
     fed: frozenset[str]
 
 
@@ -62,13 +69,14 @@ def emit(program: LoopProgram) -> Source:
     """The C source of a program."""
     lookups = _lookups(program)
     searched = any(record.orders for record in program.records.values())
-    compact = lookups > (MANY_LOOKUPS if searched else INLINE_LOOKUPS)
+    apart = lookups > (INLINE_SEARCHES if searched else INLINE_LOOKUPS)
+    variants = () if apart else ("ones", "units") if lookups <= FEW_LOOKUPS else ("units",)
     feeds = feeds_of(program)
     crossing = any(
         isinstance(op, Visit) and not op.once for block in blocks(program) for op in operations(block)
     )
     fed = fed_records(feeds.values())
-    records = name_records(program.records, apart=compact, fed=fed, crossing=crossing)
+    records = name_records(program.records, apart=apart, fed=fed, crossing=crossing)
     registry = Registry()
     code = Writer()
     write_feeds(code, feeds.values(), records, registry)
@@ -78,17 +86,18 @@ def emit(program: LoopProgram) -> Source:
             write_additions(code, at)
     _write_flush(code, records.values(), {op.record for op in _put_off(program)})
     for i, table in enumerate(program.tables.values()):
-        _write_table(code, i, table, records, registry, lookups)
+        _write_table(code, i, table, records, registry, variants)
     for i, view in enumerate(program.views.values()):
         _write_view(code, i, view, feeds.get(view.name), records, registry)
     for at in records.values():
         _write_access(code, at)
     head = Writer()
-    if compact:
+    effort = _effort(lookups, apart=apart, searched=searched)
+    if effort == "small":
         head.line("#define VL_COMPACT")
     head.line('#include "program.h"')
     for at in records.values():
-        write_record(head, at, inline=not compact)
+        write_record(head, at, inline=not apart)
     functions = Writer()
     _write_functions(functions, registry)  # may add constants, which the state holds
     _write_state(head, records.values(), registry)
@@ -106,7 +115,7 @@ def emit(program: LoopProgram) -> Source:
         tuple(program.tables),
         tuple(program.views),
         tuple(registry.functions),
-        compact,
+        effort,
         frozenset(feeds),
     )
 
@@ -115,6 +124,14 @@ def _lookups(program: LoopProgram) -> int:
     """How many places of the triggers find or make an entry."""
     triggers = (b for t in program.tables.values() for b in (t.on_tuple, t.on_change, t.on_batch))
     return sum(isinstance(op, Get | Add) for block in triggers for op in operations(block))
+
+
+def _effort(lookups: int, *, apart: bool, searched: bool) -> Effort:
+    if not apart:
+        return "speed"
+    if lookups > HUGE_LOOKUPS:
+        return "small"
+    return "lookups" if searched or lookups <= MANY_LOOKUPS else "quick"
 
 
 def _put_off(program: LoopProgram) -> Iterable[Add]:
@@ -212,9 +229,9 @@ def _write_table(
     table: TableLoops,
     records: dict[str, CRecord],
     registry: Registry,
-    lookups: int,
+    variants: Sequence[str],
 ) -> None:
-    _write_tuple(out, f"t{number}_on_tuple", table, records, registry, lookups)
+    _write_tuple(out, f"t{number}_on_tuple", table, records, registry, variants)
     with _rows_function(out, f"t{number}_on_change"):
         write_rows(out, table, table.on_change, records, registry, WEIGHTS["any"])
     with out.block(f"static void t{number}_on_batch(vl_instance *x)"):
@@ -236,12 +253,11 @@ def _write_tuple(
     table: TableLoops,
     records: dict[str, CRecord],
     registry: Registry,
-    lookups: int,
+    variants: Sequence[str],
 ) -> None:
     """The trigger for rows; small programs have it again for rows without NULL that come once or go once."""
     block = table.on_tuple
-    most = {"ones": FEW_LOOKUPS, "units": INLINE_LOOKUPS}
-    variants = [variant for variant in most if block and lookups <= most[variant]]
+    variants = variants if block else ()
     for variant in variants:
         with _rows_function(out, f"{name}_{variant}"):
             write_rows(out, table, block, records, registry, WEIGHTS[variant])

@@ -16,7 +16,7 @@ from viewlet.backends.native.build import (
     DEFAULT_FLAGS,
     RUNTIME,
     compile_library,
-    flags_for_large,
+    flags_for,
 )
 from viewlet.backends.native.emit import Source
 from viewlet.backends.native.forms import cell_kind
@@ -181,9 +181,7 @@ def open_program(
     With ``spill`` the state lives in a file of that folder, which has no name and goes with the program: the
     system writes what is cold there when memory is short, and reads it again when it is needed.
     """
-    if source.compact:
-        flags = flags_for_large(flags)
-    path = compile_library(source.text, flags=flags)
+    path = compile_library(source.text, flags=flags_for(source.effort, flags))
     functions = tuple(map(_host_function, source.functions))
     if spill is None:
         opened: OpenProgram = bridge().open(str(path), functions, limit)

@@ -33,7 +33,7 @@ WEIGHTS = {
 }
 """The weight of a row in C. One that comes or goes more often at once is refused at the boundary."""
 
-MOST_PREFETCHES = 6
+MOST_PREFETCHES = 12
 
 Lookup: TypeAlias = tuple[str, tuple[tuple[int, Argument], ...]]
 """A record, and key positions of it with their arguments."""
