@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 
 import numpy as np
 import pytest
@@ -12,9 +13,11 @@ import viewlet.linalg as vl
 from linalg.random_programs import INPUTS, programs
 from viewlet.errors import BackendError
 from viewlet.linalg.chain import chain_order
+from viewlet.linalg.cost import Machine
 from viewlet.linalg.delta import FactorShape, compile_trigger
 from viewlet.linalg.iterate import Model
 from viewlet.linalg.nodes import Sum
+from viewlet.linalg.plan import choose_program, plan_update
 from viewlet.linalg.program import build_program
 from viewlet.linalg.text import show_code
 
@@ -136,6 +139,25 @@ def test_the_cost_model_switches_to_reevaluation_for_large_batches():
     np.testing.assert_allclose(view["C"], np.linalg.matrix_power(view["A"], 16), rtol=1e-9, atol=1e-9)
     with pytest.raises(vl.LinalgError, match="reevaluate"):
         update["C"]
+
+
+def test_hybrid_recomputes_where_that_is_cheaper_unless_a_model_is_given():
+    changes = {"A": (FactorShape(1, selects_rows=True),)}
+    served = {}
+    for n, model in ((60, "auto"), (4000, "auto"), (60, "linear")):
+        A, B, T = vl.input("A", (n, n)), vl.input("B", (n, 1)), vl.input("T", (n, 1))
+        program, choices = choose_program(
+            {"T16": vl.iterate(lambda t, A=A, B=B: A @ t + B, T, 16)},
+            "hybrid",
+            model,
+            None,
+            math.inf,
+            Machine(),
+            8,
+        )
+        free = len({choice.strategy for choice in choices}) > 1
+        served[n, model] = plan_update(program, changes, "hybrid", Machine(), 8, free).strategy
+    assert served == {(60, "auto"): "reevaluate", (4000, "auto"): "hybrid", (60, "linear"): "hybrid"}
 
 
 def test_memory_limits_the_model():
