@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from viewlet.backends.base import ArrowChanges, Row, merged
 from viewlet.backends.native.counts import MOST_COLUMNS, RowCounts
-from viewlet.changes import rows_of
+from viewlet.changes import arrow_changes, rows_of
 from viewlet.sql.catalog import Table
 from viewlet.values import physical_values
 
@@ -77,17 +77,20 @@ class Arrived:
 
     def _are_keys_free(self, changes: ArrowChanges, elsewhere: Mapping[Row, Row]) -> bool:
         """Is every key that comes new, or that of a row which goes, and none there twice?"""
+        single = self._note_keys(changes)
+        taken = self._coming.keys() & self.places.keys()
+        return single and taken <= set(self._going) and elsewhere.keys().isdisjoint(self._coming)
+
+    def _note_keys(self, changes: ArrowChanges) -> bool:
+        """Note which keys come, and where, and which go; does none do so twice?"""
         keys = self.keys_of(changes)
         if changes.weights is None:
             self._coming, self._going = dict(zip(keys, range(len(keys)), strict=True)), []
-            single = len(self._coming) == len(keys)
-        else:
-            weights = changes.weights.tolist()
-            self._coming = {key: i for i, key in enumerate(keys) if weights[i] > 0}
-            self._going = [key for i, key in enumerate(keys) if weights[i] < 0]
-            single = len(self._coming) + len(set(self._going)) == sum(map(abs, weights))
-        taken = self._coming.keys() & self.places.keys()
-        return single and taken <= set(self._going) and elsewhere.keys().isdisjoint(self._coming)
+            return len(self._coming) == len(keys)
+        weights = changes.weights.tolist()
+        self._coming = {key: i for i, key in enumerate(keys) if weights[i] > 0}
+        self._going = [key for i, key in enumerate(keys) if weights[i] < 0]
+        return bool(len(self._coming) + len(set(self._going)) == sum(map(abs, weights)))
 
     def rows_with(self, keys: Sequence[Row]) -> pa.RecordBatch:
         """The rows with some keys, of which there is at least one, in the order of the keys."""
@@ -103,6 +106,21 @@ class Arrived:
         back = np.empty_like(order)
         back[order] = np.arange(len(order))
         return pa.concat_batches(parts).take(pa.array(back))
+
+    def replacing(self, changes: ArrowChanges) -> ArrowChanges | None:
+        """Insertions, with the deletions of the rows that have their keys; nothing if a key comes twice.
+
+        They need no further permission: what goes was found here, and its key is free then.
+        """
+        keys = self.keys_of(changes)
+        taken = [key for key in keys if key in self.places]
+        if not taken or len(set(keys)) < len(keys):
+            return None
+        columns = pa.Table.from_batches([self.rows_with(taken)]).columns
+        gone = arrow_changes(self._table, columns, np.full(len(taken), -1, np.int64))
+        self._allowed = merged([gone, changes]).net()
+        self._note_keys(self._allowed)
+        return self._allowed
 
     def present(self, keys: Iterable[Row]) -> dict[Row, Row]:
         """Those of the rows that have one of some keys, by key."""

@@ -55,6 +55,7 @@ def wide(rows: list[tuple[int, str, int | None]]) -> pa.Table:
 def test_many_rows_by_key_stay_arrow(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever is replaced, left out or deleted by key: rows that came as Arrow stay so, and are a dict."""
     monkeypatch.setattr(kept_rows, "MOST_BESIDE", 40)
+    monkeypatch.setattr(kept_rows, "MOST_FOLDED", draw_limit(seed))
     draw = random.Random(seed)
     db = viewlet.connect(backend="reference")
     db.execute("CREATE TABLE t (a BIGINT, b VARCHAR, c INT, PRIMARY KEY (b, a))")
@@ -90,7 +91,12 @@ def test_many_rows_by_key_stay_arrow(seed: int, monkeypatch: pytest.MonkeyPatch)
                     del kept[key]
         assert db.view("v").rows() == [(len(kept), sum(c or 0 for c in kept.values()))]
     assert db.table("t").rows() == sorted(((*key, c) for key, c in kept.items()), key=repr_order)
-    assert db._kept["t"]._arrived.rows >= 1_000, "they are not a bag"
+    if not draw_limit(seed):
+        assert db._kept["t"]._arrived.rows >= 1_000, "they are not a bag"
+
+
+def draw_limit(seed: int) -> int:
+    return 0 if seed % 3 else 100_000
 
 
 def repr_order(row: tuple[int, str, int | None]) -> tuple[int, str, int]:
