@@ -43,7 +43,7 @@
 #include "ordered_tree.h"
 
 #define FEN_NAME dense
-#define FEN_FIELDS(F) F(int64_t, v) F(int64_t, pv)
+#define FEN_FIELDS(F) F(int64_t, v, sum) F(int64_t, pv, sum)
 #define FEN_SEEK_1 v
 #include "fenwick.h"
 
@@ -169,6 +169,21 @@ static void report(const char *structure, const char *operation, double best) {
         free(t);                                                                                 \
     }
 
+#define TIMED(structure, operation, ...)                             \
+    {                                                                \
+        double best = 1e300;                                         \
+        for (int p = 0; p < PASSES; p++) {                           \
+            double start = now();                                    \
+            for (int64_t i = 0; i < events; i++) {                   \
+                const event *e = &stream[p][i];                      \
+                __VA_ARGS__                                          \
+            }                                                        \
+            double took = (now() - start) / (double)events;          \
+            if (took < best) best = took;                            \
+        }                                                            \
+        report(structure, operation, best);                          \
+    }
+
 #define FAMILY(type, key_field, T, structure)                                                                \
     MEASURE(type, key_field, T, structure, "add", type##_add(&arena, t, e->key_field, &r, NULL);)            \
     MEASURE(type, key_field, T, structure, "add+descent", type##_add(&arena, t, e->key_field, &r, NULL);     \
@@ -198,11 +213,35 @@ static void measure_reads(void) {
             if (plain_first_over_n(&arena, t, (int64_t)((uint64_t)e->other_key % (uint64_t)n), &hit)) sink = hit.key;)
 }
 
+/* One event with the volume up to each price as a key of its own, under which the price's turnover lies: the keys of
+ * this price and all above shift by the volume. A price that goes leaves before its key meets the one below. */
+static void shift_level(plain *prices, shifting *upto, const event *e) {
+    plain_rec own, change = {.n = e->n, .v = e->v, .pv = e->pv};
+    plain_get(&arena, prices, e->key, &own);
+    int64_t below = plain_sum_below(&arena, prices, e->key).v;
+    shifting_rec turnover = {.n = e->n, .v = e->pv};
+    if (e->n < 0) shifting_add(&arena, upto, below + own.v, &turnover, NULL);
+    shifting_shift(&arena, upto, below, e->v);
+    if (e->n >= 0) shifting_add(&arena, upto, below + own.v + e->v, &turnover, NULL);
+    plain_add(&arena, prices, e->key, &change, NULL);
+}
+
 /* VWAP: the sum of price * volume above three quarters of the volume, after every event. */
 static void measure_vwap(void) {
+    int64_t descents = 0, shifts = 0;
     MEASURE(plain, key, int64_t, "B16/32 plain", "VWAP descent", plain_add(&arena, t, e->key, &r, NULL);
             plain_rec all = plain_total(&arena, t);
-            sink = plain_first_over_v(&arena, t, all.v * 3 / 4, &hit) ? all.pv - hit.before.pv : 0;)
+            sink = plain_first_over_v(&arena, t, all.v * 3 / 4, &hit) ? all.pv - hit.before.pv : 0;
+            descents += sink;)
+    plain *prices = calloc(1, sizeof *prices);
+    shifting *upto = calloc(1, sizeof *upto);
+    for (int64_t s = 0; s < seeds; s++) shift_level(prices, upto, &seed[s]);
+    TIMED("B16/32 plain + RPAI B16/32", "VWAP key shift", shift_level(prices, upto, e);
+          int64_t bound = plain_total(&arena, prices).v * 3 / 4;
+          sink = shifting_total(&arena, upto).v - shifting_sum_through(&arena, upto, bound).v; shifts += sink;)
+    if (descents != shifts) exit(3);
+    plain_clear(&arena, prices);
+    shifting_clear(&arena, upto);
     plain_cursor cursor;
     memset(&cursor, 0, sizeof cursor);
     plain_rec all = {0};
@@ -222,21 +261,6 @@ static void measure_vwap(void) {
             dense_rec sum = dense_total(&arena, t);
             sink = dense_first_over_v(&arena, t, sum.v * 3 / 4, &hit) ? sum.pv - hit.before.pv : 0;)
 }
-
-#define TIMED(structure, operation, ...)                             \
-    {                                                                \
-        double best = 1e300;                                         \
-        for (int p = 0; p < PASSES; p++) {                           \
-            double start = now();                                    \
-            for (int64_t i = 0; i < events; i++) {                   \
-                const event *e = &stream[p][i];                      \
-                __VA_ARGS__                                          \
-            }                                                        \
-            double took = (now() - start) / (double)events;          \
-            if (took < best) best = took;                            \
-        }                                                            \
-        report(structure, operation, best);                          \
-    }
 
 static void measure_rpai(void) {
     shifting *t = calloc(1, sizeof *t);

@@ -25,6 +25,7 @@ PATTERNS = ("random", "clustered")
 CLAIMED = (
     ("B16/32 plain", "VWAP descent"),
     ("B16/32 plain", "VWAP cursor"),
+    ("B16/32 plain + RPAI B16/32", "VWAP key shift"),
     ("Fenwick", "VWAP descent"),
     ("B16/32 plain", "add+range"),
     ("RPAI B16/32", "shift+ and shift-, each"),

@@ -1,8 +1,8 @@
 """Rows of a table that came as Arrow batches and stay so: a log of batches, and what is needed to add to it.
 
 The log holds insertions, and deletions of rows that the log itself holds. With a primary key, the place of
-each row in the log is known by its key; without one, a native map counts the rows, from the first deletion
-on. Once most of the log cancels out it is written anew.
+each row in the log is known by its key (``places.py``); without one, a native map counts the rows, from the
+first deletion on. Once most of the log cancels out it is written anew.
 """
 
 from __future__ import annotations
@@ -12,12 +12,15 @@ from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from viewlet.backends.base import ArrowChanges, Row, merged
+from viewlet.backends.distinct import Places, are_distinct, first_and_last
 from viewlet.backends.native.counts import MOST_COLUMNS, RowCounts
-from viewlet.changes import arrow_changes, rows_of
+from viewlet.changes import rows_of
+from viewlet.places import KeyPlaces
 from viewlet.sql.catalog import Table
-from viewlet.values import physical_values
 
 FEW_ROWS = 1_000
 """Below this many rows a dict is good enough, and nothing needs to be compiled."""
@@ -33,19 +36,25 @@ class Arrived:
         self.rows = 0
         self._length = 0
         self._table = table
-        self._slots = tuple(i for i, column in enumerate(table.columns) if column.name in table.key)
+        self._slots = [i for i, column in enumerate(table.columns) if column.name in table.key]
+        self._key_columns = tuple(table.columns[slot] for slot in self._slots)
         self._may_delete = bool(self._slots) or (native and len(table.columns) <= MOST_COLUMNS)
-        self.places: dict[Row, int] = {}
-        """Where the row with a primary key is in the log."""
+        self._native = native
+        self._places = self._no_places()
         self._counts: RowCounts | None = None
         self._allowed: ArrowChanges | None = None
-        self._coming: dict[Row, int] = {}
-        self._going: list[Row] = []
+
+    def _no_places(self) -> KeyPlaces:
+        return KeyPlaces(self._key_columns, native=self._native)
 
     @property
     def lasts(self) -> bool:
         """Are there many rows, and can they stay here whatever is deleted?"""
         return self._may_delete and self.rows >= FEW_ROWS
+
+    def has_any(self, keys: Sequence[Row]) -> bool:
+        """Is there a row with one of some primary keys?"""
+        return bool((self._places.find_rows(keys) >= 0).any())
 
     def allows(self, changes: ArrowChanges, elsewhere: Mapping[Row, Row]) -> bool:
         """May changes join the log: is all there that they delete, and no key twice, nor ``elsewhere``?
@@ -67,8 +76,8 @@ class Arrived:
         going = changes.weights < 0
         leaving = changes.where(going).batch
         if self._slots:
-            known = all(key in self.places for key in self._going)
-            return known and self.rows_with(self._going).equals(leaving)
+            places = self._places.find(leaving.select(self._slots))
+            return bool((places >= 0).all()) and self.rows_at(places).equals(leaving)
         if self._counts is None:
             self._counts = RowCounts(self._table)
             for earlier in self.log:
@@ -77,25 +86,29 @@ class Arrived:
 
     def _are_keys_free(self, changes: ArrowChanges, elsewhere: Mapping[Row, Row]) -> bool:
         """Is every key that comes new, or that of a row which goes, and none there twice?"""
-        single = self._note_keys(changes)
-        taken = self._coming.keys() & self.places.keys()
-        return single and taken <= set(self._going) and elsewhere.keys().isdisjoint(self._coming)
+        going, coming = self._keys(changes)
+        if going.num_rows + coming.num_rows != (
+            len(changes) if changes.weights is None else np.abs(changes.weights).sum()
+        ):
+            return False
+        if not are_distinct(coming) or not are_distinct(going):
+            return False
+        taken = self._places.find(coming)
+        if not np.isin(taken[taken >= 0], self._places.find(going)).all():
+            return False
+        return not elsewhere or elsewhere.keys().isdisjoint(rows_of(self._key_columns, coming))
 
-    def _note_keys(self, changes: ArrowChanges) -> bool:
-        """Note which keys come, and where, and which go; does none do so twice?"""
-        keys = self.keys_of(changes)
+    def _keys(self, changes: ArrowChanges) -> tuple[pa.RecordBatch, pa.RecordBatch]:
+        """The primary keys of the rows that go, and of those that come."""
+        keys = changes.batch.select(self._slots)
         if changes.weights is None:
-            self._coming, self._going = dict(zip(keys, range(len(keys)), strict=True)), []
-            return len(self._coming) == len(keys)
-        weights = changes.weights.tolist()
-        self._coming = {key: i for i, key in enumerate(keys) if weights[i] > 0}
-        self._going = [key for i, key in enumerate(keys) if weights[i] < 0]
-        return bool(len(self._coming) + len(set(self._going)) == sum(map(abs, weights)))
+            return keys.slice(0, 0), keys
+        comes = changes.weights > 0
+        return keys.filter(pa.array(~comes)), keys.filter(pa.array(comes))
 
-    def rows_with(self, keys: Sequence[Row]) -> pa.RecordBatch:
-        """The rows with some keys, of which there is at least one, in the order of the keys."""
-        places = np.array([self.places[key] for key in keys], np.int64)
-        order = np.argsort(places)
+    def rows_at(self, places: Places) -> pa.RecordBatch:
+        """The rows at some places of the log, in the order of the places."""
+        order = np.argsort(places, kind="stable")
         ordered, starts = places[order], np.cumsum([0, *map(len, self.log)])
         ranges = pairwise(np.searchsorted(ordered, starts).tolist())
         parts = [
@@ -103,43 +116,54 @@ class Arrived:
             for changes, start, (low, high) in zip(self.log, starts, ranges, strict=False)
             if low < high
         ]
+        if not parts:
+            return self.log[0].batch.slice(0, 0)
         back = np.empty_like(order)
         back[order] = np.arange(len(order))
         return pa.concat_batches(parts).take(pa.array(back))
 
-    def replacing(self, changes: ArrowChanges) -> ArrowChanges | None:
-        """Insertions, with the deletions of the rows that have their keys; nothing if a key comes twice.
-
-        They need no further permission: what goes was found here, and its key is free then.
-        """
-        keys = self.keys_of(changes)
-        taken = [key for key in keys if key in self.places]
-        if not taken or len(set(keys)) < len(keys):
-            return None
-        columns = pa.Table.from_batches([self.rows_with(taken)]).columns
-        gone = arrow_changes(self._table, columns, np.full(len(taken), -1, np.int64))
-        self._allowed = merged([gone, changes]).net()
-        self._note_keys(self._allowed)
-        return self._allowed
-
     def present(self, keys: Iterable[Row]) -> dict[Row, Row]:
         """Those of the rows that have one of some keys, by key."""
-        known = [key for key in dict.fromkeys(keys) if key in self.places]
-        return (
-            dict(zip(known, rows_of(self._table.columns, self.rows_with(known)), strict=True))
-            if known
-            else {}
-        )
+        asked = list(dict.fromkeys(keys))
+        places = self._places.find_rows(asked)
+        known = [key for key, place in zip(asked, places.tolist(), strict=True) if place >= 0]
+        rows = rows_of(self._table.columns, self.rows_at(places[places >= 0]))
+        return dict(zip(known, rows, strict=True))
+
+    def leaving(self, keys: Sequence[Row]) -> ArrowChanges | None:
+        """The deletion of the rows with some primary keys; ``None`` if one is not there, or given twice."""
+        places = self._places.find_rows(keys)
+        if not len(places) or places.min() < 0 or len(np.unique(places)) < len(places):
+            return None
+        return self.log[0].like(self.rows_at(places), np.full(len(places), -1))
+
+    def settled(self, rows: ArrowChanges, *, replace: bool) -> ArrowChanges:
+        """What insertions come to where keys are taken, by rows of the log or by one another.
+
+        Of rows with the same key the last one stays if they ``replace``, else the first one.
+        """
+        first, last = first_and_last(rows.batch.select(self._slots))
+        new = rows.batch.filter(pa.array(np.arange(len(rows)) == (last if replace else first)))
+        places = self._places.find(new.select(self._slots))
+        is_taken = places >= 0
+        free = new.filter(pa.array(~is_taken))
+        if not replace:
+            return rows.like(free, None)
+        old, taking = self.rows_at(places[is_taken]), new.filter(pa.array(is_taken))
+        differ = pa.array(~_are_equal(old, taking))
+        parts = [old.filter(differ), taking.filter(differ), free]
+        weights = np.repeat(np.array([-1, 1, 1]), [part.num_rows for part in parts])
+        return rows.like(pa.concat_batches(parts), weights)
 
     def add(self, changes: ArrowChanges) -> None:
         """Take over changes that are allowed."""
         own = changes.owned()
         if self._slots:
-            for key in self._going:
-                del self.places[key]
-            start = self._length
-            self.places.update((key, start + i) for key, i in self._coming.items())
-            self._coming, self._going = {}, []
+            going, coming = self._keys(own)
+            if going.num_rows:
+                self._places.remove(going, self._places.find(going))
+            comes = slice(None) if own.weights is None else own.weights > 0
+            self._places.put(coming, np.arange(self._length, self._length + len(own))[comes])
         self.log.append(own)
         self.rows += own.total
         self._length += len(own)
@@ -153,24 +177,37 @@ class Arrived:
         while len(self.log) > 1 and len(self.log[-2]) <= min(2 * len(self.log[-1]), SHORT):
             self.log[-2:] = [merged(self.log[-2:])]
         if self._length > 2 * self.rows + SLACK:
-            self.log = [merged(self.log).net()]
+            self.log = [self._present_rows()]
             self._length = len(self.log[0])
             if self._slots:
-                self.places = {key: i for i, key in enumerate(self.keys_of(self.log[0]))}
+                self._places = self._no_places()
+                self._places.put(self.log[0].batch.select(self._slots), np.arange(self._length))
+
+    def _present_rows(self) -> ArrowChanges:
+        """The insertions that the whole log comes to."""
+        whole = merged(self.log)
+        if not self._slots:
+            return whole.net()
+        stays = self._places.find(whole.batch.select(self._slots)) == np.arange(len(whole))
+        return whole.like(whole.batch.filter(pa.array(stays)), None)
 
     def drain(self) -> Iterator[ArrowChanges]:
         """All changes in order; afterwards nothing is left here."""
         log, self.log = self.log, []
-        self.rows, self._length, self.places, self._counts, self._allowed = 0, 0, {}, None, None
+        self.rows, self._length, self._counts, self._allowed = 0, 0, None, None
+        self._places = self._no_places()
         yield from log
 
     def bytes(self) -> int:
-        """The memory that the log and its index take: 150 for a key, and 40 per column of it."""
-        index = 0 if self._counts is None else self._counts.bytes()
-        keys = len(self.places) * (150 + 40 * len(self._slots))
-        return index + keys + sum(int(changes.batch.nbytes) for changes in self.log)
+        """The memory that the log and its index take."""
+        index = self._places.bytes() + (0 if self._counts is None else self._counts.bytes())
+        return index + sum(int(changes.batch.nbytes) for changes in self.log)
 
-    def keys_of(self, changes: ArrowChanges) -> list[Row]:
-        """The primary key of every row of some changes."""
-        columns = [(changes.batch.column(slot), self._table.columns[slot].type) for slot in self._slots]
-        return list(zip(*(physical_values(values, kind) for values, kind in columns), strict=True))
+
+def _are_equal(ones: pa.RecordBatch, others: pa.RecordBatch) -> NDArray[np.bool_]:
+    """Which rows are the same; NULL is NULL."""
+    same = np.ones(ones.num_rows, bool)
+    for one, other in zip(ones.columns, others.columns, strict=True):
+        both_null = pc.and_(one.is_null(), other.is_null())
+        same &= pc.or_(pc.fill_null(pc.equal(one, other), False), both_null).to_numpy(zero_copy_only=False)
+    return same

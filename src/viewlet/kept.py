@@ -34,9 +34,6 @@ OnConflict: TypeAlias = Literal["error", "update", "nothing"]
 SINGLE_ROWS = 100
 """A batch of at most so many Python rows goes into the bag, where that is possible."""
 
-MOST_FOLDED = 100_000
-"""Up to so many rows that came as Arrow are turned into a bag when single rows are replaced by their key."""
-
 MOST_BESIDE = 1 << 10
 """So many rows of the bag join those that came as Arrow."""
 
@@ -129,21 +126,16 @@ class KeptRows:
         if self._is_beside(batch):
             self._beside = self._net_in_bag(batch, on_conflict)
             return self._beside
-        changes, lasts = batch.changes, self._arrived.lasts and not self._is_folded_for(batch)
-        if lasts:  # not for a few rows are many others turned into a bag
+        changes, lasts = batch.changes, self._arrived.lasts
+        if lasts:  # not for a few rows are all others turned into a bag
             self._unfold()
             changes = changes if batch.keyed else self._as_arrow(changes)
         if isinstance(changes, ArrowChanges):
-            once = changes if changes.inserts else changes.net()
+            once = changes if changes.inserts or self.table.key else changes.net()  # a key is there once
             if self._is_plain(once):
                 return once
         if lasts and self.table.key and not self._bag:
-            if on_conflict == "update" and isinstance(changes, ArrowChanges) and changes.weights is None:
-                replacing = self._arrived.replacing(changes)
-                if replacing is not None:
-                    return replacing
-            present = self._arrived.present(self._keys(batch))
-            return self._as_arrow(_changes(self._net_by_key(batch, on_conflict, present)))
+            return self._net_in_log(Batch(changes, batch.keyed), on_conflict)
         assert self.bag is self._bag, "all rows and keys are at hand now"
         return self._net_in_bag(batch, on_conflict)
 
@@ -153,14 +145,9 @@ class KeptRows:
         if isinstance(changes, ArrowChanges) or len(changes) > SINGLE_ROWS or not self._arrived.log:
             return False
         if self.table.key:
-            return self._arrived.places.keys().isdisjoint(self._keys(batch))
+            return not self._arrived.has_any(self._keys(batch))
         net = consolidate((change.row, change.weight) for change in changes)
         return all(weight > 0 or self._bag.get(row, 0) + weight >= 0 for row, weight in net.items())
-
-    def _is_folded_for(self, batch: Batch) -> bool:
-        """Are single rows changed by their key, which a bag does sooner, and are the others not too many?"""
-        single = not isinstance(batch.changes, ArrowChanges) and len(batch.changes) <= SINGLE_ROWS
-        return single and bool(self.table.key) and self._arrived.rows <= MOST_FOLDED
 
     def _net_in_bag(self, batch: Batch, on_conflict: OnConflict) -> list[Change]:
         """The net changes where all rows that they concern are in the bag."""
@@ -171,6 +158,18 @@ class KeptRows:
             if self._bag.get(row, 0) + weight < 0:
                 self._absent(row)
         return _changes(net)
+
+    def _net_in_log(self, batch: Batch, on_conflict: OnConflict) -> ArrowChanges:
+        """The net changes of a table with a primary key where all rows came as Arrow."""
+        changes = batch.changes
+        if isinstance(changes, ArrowChanges) and changes.weights is None and on_conflict != "error":
+            return self._arrived.settled(changes, replace=on_conflict == "update")
+        keys = self._keys(batch)
+        by_key = batch.keyed and all(change.weight == -1 for change in changes)
+        if by_key and (found := self._arrived.leaving(keys)) is not None:
+            return found
+        present = self._arrived.present(keys)
+        return self._as_arrow(_changes(self._net_by_key(batch, on_conflict, present)))
 
     def _as_arrow(self, changes: Sequence[Change]) -> ArrowChanges:
         if isinstance(changes, ArrowChanges):

@@ -6,23 +6,49 @@ import pytest
 
 import viewlet
 
+SCHEMA = "CREATE TABLE bids (price BIGINT NOT NULL, volume BIGINT NOT NULL, broker BIGINT NOT NULL, t BIGINT)"
+EDGE = "O(log bids): range aggregate along bids, threshold search along bids (in place of a key shift)"
 PATHS = {
     "O(log bids): range aggregate along bids": """SELECT SUM(b.volume) FROM bids b
         WHERE b.price > (SELECT AVG(a.price) FROM bids a)""",
-    "threshold search along bids, range aggregate along bids": """
+    EDGE: """
         SELECT SUM(b.volume) FROM bids b WHERE (SELECT SUM(a.volume) FROM bids a)
             > 4 * (SELECT SUM(c.volume) FROM bids c WHERE c.price > b.price)""",
-    "threshold search along bids, ordered multiset along bids": """SELECT SUM(b.volume) FROM bids b
-        WHERE (SELECT SUM(a.volume) FROM bids a)
+    "O(log bids x log bids_4): threshold search along bids, ordered multiset along bids_4": """
+        SELECT SUM(b.volume) FROM bids b WHERE (SELECT SUM(a.volume) FROM bids a)
             < 2 * (SELECT MAX(c.volume) FROM bids c WHERE c.price <= b.price)""",
     "that cross): crossing along bids": """SELECT broker, SUM(volume) AS s FROM bids GROUP BY broker
         HAVING SUM(volume) > (SELECT SUM(volume) / 10 FROM bids)""",
+    "O(bids x log bids): general algorithm over bids": """SELECT SUM(b.volume) FROM bids b
+        WHERE (SELECT SUM(a.volume) FROM bids a WHERE a.price <= b.price)
+            < 2 * (SELECT SUM(c.volume) FROM bids c WHERE c.price <= 2 * b.price)""",
+    "general algorithm over groups of bids_2": """SELECT SUM(b.volume) FROM bids b
+        WHERE (SELECT SUM(a.volume) FROM bids a WHERE a.t <= b.t)
+            < (SELECT SUM(c.volume) FROM bids c WHERE c.price <= b.price)""",
 }
 
 
 @pytest.mark.parametrize("path", PATHS)
 def test_paths_are_named_with_their_cost(path: str) -> None:
+    assert path in viewlet.compile(PATHS[path], SCHEMA).explain()
+
+
+def test_the_reference_engine_asks_at_keys() -> None:
+    """It walks down by keys, so what is asked there is sought in turn; its ``explain`` says so."""
     db = viewlet.connect(backend="reference")
-    db.execute("CREATE TABLE bids (price BIGINT NOT NULL, volume BIGINT NOT NULL, broker BIGINT NOT NULL)")
-    db.execute(f"CREATE MATERIALIZED VIEW v AS {PATHS[path]}")
-    assert path in str(db.explain("v"))
+    db.execute(SCHEMA)
+    db.execute(f"CREATE MATERIALIZED VIEW v AS {PATHS[EDGE]}")
+    assert "O(log bids x log bids): threshold search along bids" in str(db.explain("v"))
+
+
+@pytest.mark.parametrize(
+    ("sql", "reason"),
+    [
+        ("SELECT SUM(d) FROM r WHERE a > (SELECT AVG(s.a) FROM r s)", "r_4 sums DOUBLE"),
+        ("SELECT SUM(a) FROM r WHERE x = (SELECT MAX(s.x) FROM r s)", "r_2 is by text"),
+    ],
+)
+def test_what_is_scanned_says_why(sql: str, reason: str) -> None:
+    explained = viewlet.compile(sql, "CREATE TABLE r (a BIGINT, d DOUBLE, x VARCHAR)").explain()
+    assert "backend='reference' has ordered indexes for that" in explained
+    assert reason in explained

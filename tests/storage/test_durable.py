@@ -22,7 +22,6 @@ from hypothesis import strategies as st
 
 import viewlet
 from storage import workload
-from viewlet import kept
 from viewlet.errors import BackendError, StorageError
 from viewlet.storage.container import BODY_LIMIT, FORMAT, Container
 
@@ -405,7 +404,6 @@ def test_rows_replaced_by_key_among_many(
     tmp_path: Path, checkpoint: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Arrow rows, rows that replace some of them, and single rows beside them come back as they were."""
-    monkeypatch.setattr(kept, "MOST_FOLDED", 0)
 
     def rows(keys: range, value: int) -> pa.Table:
         return pa.table({"k": pa.array(keys, pa.int64()), "v": pa.array([value] * len(keys), pa.int64())})

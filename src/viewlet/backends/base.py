@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from viewlet.backends.distinct import are_distinct
 from viewlet.core.types import Value
 from viewlet.plan.nodes import Query
 from viewlet.sql.catalog import Catalog
@@ -95,6 +96,10 @@ class ArrowChanges(Sequence[Change]):
         """The sum of all weights."""
         return len(self) if self.weights is None else int(self.weights.sum())
 
+    def like(self, batch: pa.RecordBatch, weights: NDArray[np.int64] | None) -> ArrowChanges:
+        """Other changes of the same table."""
+        return ArrowChanges(batch, weights, self._read)
+
     def where(self, chosen: NDArray[np.bool_]) -> ArrowChanges:
         """Some of the changes, by row."""
         weights = None if self.weights is None else self.weights[chosen]
@@ -102,6 +107,8 @@ class ArrowChanges(Sequence[Change]):
 
     def net(self) -> ArrowChanges:
         """The same changes with every row once; rows that come to nothing are left out."""
+        if are_distinct(self.batch):
+            return self
         names = [str(place) for place in range(self.batch.num_columns)]
         weights = np.ones(len(self), np.int64) if self.weights is None else self.weights
         columns = pa.table([*self.batch.columns, pa.array(weights)], [*names, "n"])

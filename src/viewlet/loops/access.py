@@ -47,7 +47,9 @@ def choose_access(
     points: dict[tuple[str, Axis], set[Point]] = {}
     sparse: set[tuple[str, Axis]] = set()
     marked: set[tuple[str, Axis]] = set()
-    for op in (op for block in blocks for op in operations(block)):
+    every = [op for block in blocks for op in operations(block)]
+    aside = {op for span in every if isinstance(span, Span) for op in operations(span.scans)}
+    for op in every:
         used |= {name for at in ("record", "temporary") if (name := getattr(op, at, None))}
         match op:
             case Loop(record, bound) if bound:
@@ -56,7 +58,8 @@ def choose_access(
                 swept.add(record)
             case Seek(along=along, sums=sums):
                 summed.setdefault((along.record, along.axis), set()).update(sum_.field for sum_ in sums)
-                points.setdefault((along.record, along.axis), set()).add(op.point)
+                if op not in aside:
+                    points.setdefault((along.record, along.axis), set()).add(op.point)
                 if op.key is not None and (op.body or any(map(can_fail, op.conditions))):
                     sparse.add((along.record, along.axis))
             case Span(along=along, reads=reads, needs=needs):

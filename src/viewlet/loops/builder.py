@@ -235,11 +235,12 @@ class BlockBuilder:
         return found
 
     def get(self, record: Record, keys: tuple[Argument, ...]) -> GetBuilder | LoopBuilder:
-        """The entry at a key; inside a loop over it, the loop's own."""
+        """The entry at a key; inside a loop over it, the loop's own. One without a key is read but once."""
         for loop in self.loops():
             if loop.record.name == record.name and loop.keys == keys:
                 return loop
-        found = self._bind_once(("get", record.name, keys), lambda: GetBuilder(record, keys, self.variables))
+        block = self if keys else self._outermost(set())
+        found = block._bind_once(("get", record.name, keys), lambda: GetBuilder(record, keys, self.variables))
         assert isinstance(found, GetBuilder)
         return found
 

@@ -26,11 +26,12 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from viewlet.calculus.monotone import Search, as_search
-from viewlet.calculus.nodes import Argument, Cond, Extremum, Factor, Let, Lift, Term, factor_variables
+from viewlet.calculus.nodes import Argument, Cond, Extremum, Factor, Let, Lift, MapRef, Term
+from viewlet.calculus.running import as_prefix, needed
 from viewlet.calculus.substitute import substitute_factor
 from viewlet.core.functions import evaluate
 from viewlet.core.node import transform
-from viewlet.core.scalar import FLIPPED, Call, Const, Scalar, Var, substitute, variables
+from viewlet.core.scalar import Call, Const, Scalar, Var, substitute, variables
 from viewlet.core.types import Kind, Type
 from viewlet.loops.builder import BlockBuilder, SpanBuilder
 from viewlet.loops.nodes import Along, Axis, Block, Limit, Product, Running, Seek, Span, operations
@@ -57,7 +58,8 @@ def search_sum(lowering: Lowering, term: Term, block: BlockBuilder, env: Env) ->
         return False
 
     def finish(at: BlockBuilder, found: Env, product: Product) -> None:
-        total = Searching(lowering, search, _axis(lowering, search), at, found).total()
+        axis = _axis(lowering.storage.place(search.atom), search.key)
+        total = Searching(lowering, search, axis, at, found).total()
         at.yields(Product(product.coefficient, (total,)))
         nothing = _at_null(lowering, search)
         if nothing is not None:
@@ -85,26 +87,28 @@ def keep_sums(block: Block) -> Block:
     return tuple(transform(op, keep) for op in block)
 
 
-def _axis(lowering: Lowering, search: Search) -> Axis:
-    """Sums along the key of a search, for each value of all other keys."""
-    place = lowering.storage.place(search.atom)
-    position = place.arguments.index(search.key)
+def _axis(place: AtomPlace, key: Var) -> Axis:
+    """Sums along a key, for each value of all other keys."""
+    position = place.arguments.index(key)
     return Axis(position, tuple(i for i in range(len(place.arguments)) if i != position))
 
 
 def _is_served(lowering: Lowering, search: Search) -> bool:
     """Has the key an order, and are all sums exact? What rounding does to a DOUBLE sum depends on its way."""
-    place = lowering.storage.place(search.atom)
-    column = place.record.keys[place.arguments.index(search.key)]
     layout = lowering.storage.layout
-    summed = [(place.record.name, place.field)]
-    summed += [(layout.places[name].record, layout.places[name].field) for name in search.needs]
-    return is_ordered(column.type) and not any(
+    needs = [(layout.places[name].record, layout.places[name].field) for name in search.needs]
+    return _is_exact(lowering, search.atom, search.key) and not any(
         field.type.is_floating
-        for record, name in summed
+        for record, name in needs
         for field in lowering.storage.records[record].fields
         if field.name == name
     )
+
+
+def _is_exact(lowering: Lowering, atom: MapRef, key: Var) -> bool:
+    place = lowering.storage.place(atom)
+    kind = next(field.type for field in place.record.fields if field.name == place.field)
+    return is_ordered(place.record.keys[place.arguments.index(key)].type) and not kind.is_floating
 
 
 def is_ordered(kind: Type) -> bool:
@@ -172,7 +176,7 @@ class Searching:
         sums: dict[str, Running] = {}
         moving: Env = {}
         kinds: set[tuple[Along, bool]] = set()
-        for factor in _needed(self.search.dependents, conditions):
+        for factor in needed(self.search.dependents, conditions):
             match factor:
                 case Lift():
                     prefix = self._prefix(factor)
@@ -194,27 +198,19 @@ class Searching:
 
     def _prefix(self, lift: Lift) -> tuple[Along, bool, Running] | None:
         """``sum<p>(M[q] * {q < p})``: a running sum of M by q, if p is the key of this search."""
-        key = self.search.key
-        if len(lift.query) != 1 or lift.query[0].coefficient != 1:
+        prefix = as_prefix(lift, self.search.key, frozenset(self.env))
+        if prefix is None or not _is_exact(self.lowering, prefix.atom, prefix.key):
             return None
-        given = {k.name for k in lift.keys} & (self.env.keys() | {key.name})
-        inner = as_search(lift.query[0], frozenset(given))
-        if inner is None or inner.dependents or inner.flat or inner.needs:
-            return None
-        way = _comparison((*inner.rising, *inner.falling), inner.key, key)
-        if way is None or any(arg == key for arg in inner.atom.keys) or not _is_served(self.lowering, inner):
-            return None
-        place = self.lowering.storage.place(inner.atom)
-        position = place.arguments.index(inner.key)
-        along = _along(place, _axis(self.lowering, inner), self.env)
+        place = self.lowering.storage.place(prefix.atom)
+        position = place.arguments.index(prefix.key)
+        along = _along(place, _axis(place, prefix.key), self.env)
         own = self.place.record.keys[self.axis.position]
         kind = next(f.type for f in place.record.fields if f.name == place.field)
         if kind != lift.var.type or place.record.keys[position].type != own.type:
             return None
-        behind = way in (">", ">=")
-        what = ("running", along, place.field, behind)
+        what = ("running", along, place.field, prefix.behind)
         var = self.block.variables.of(what, lift.var.name, kind, False)
-        return along, way in ("<=", ">"), Running(place.field, behind, var)
+        return along, prefix.closed, Running(place.field, prefix.behind, var)
 
     def _seek_between(self, cut: _Cut, conditions: Iterable[Scalar], holds: bool) -> Limit:
         own = cut.along == self.along
@@ -239,8 +235,8 @@ class Searching:
         key = self._key()
         body = BlockBuilder(self.block.variables, self.block, given=frozenset({key.name}))
         env = self.env | {self.search.key.name: key}
-        needed = Term(tuple(_needed(self.search.dependents, conditions)))
-        self.lowering.term(needed, body, env, lambda _, found, __: env.update(found))
+        asked_first = Term(tuple(needed(self.search.dependents, conditions)))
+        self.lowering.term(asked_first, body, env, lambda _, found, __: env.update(found))
         along = self.along
         first = BlockBuilder(self.block.variables, self.block)
         moving = frozenset(
@@ -277,33 +273,6 @@ def _along(place: AtomPlace, axis: Axis, env: Mapping[str, Scalar]) -> Along:
 
 def _names(env: Mapping[str, Scalar]) -> set[str]:
     return {var.name for scalar in env.values() for var in variables(scalar)}
-
-
-def _needed(dependents: Sequence[Factor], conditions: Iterable[Scalar]) -> list[Factor]:
-    """The dependents that conditions read, directly or through others, in their order."""
-    names = {var.name for condition in conditions for var in variables(condition)}
-    kept: list[Factor] = []
-    for factor in reversed(dependents):
-        assert isinstance(factor, Let | Lift | Extremum)
-        if factor.var.name in names:
-            kept.append(factor)
-            names |= {var.name for var in factor_variables(factor)}
-    return kept[::-1]
-
-
-def _comparison(conditions: Sequence[Scalar], inner: Var, outer: Var) -> str | None:
-    """The operator of the only condition, if it is ``inner op outer`` or the same the other way round.
-
-    >>> _comparison((Call(">=", (Var("p"), Var("q")), Var("p").type),), Var("q"), Var("p"))
-    '<='
-    """
-    match conditions:
-        case (Call("<" | "<=" | ">" | ">=" as op, (Var() as a, Var() as b)),):
-            if (a, b) == (inner, outer):
-                return op
-            if (b, a) == (inner, outer):
-                return FLIPPED[op]
-    return None
 
 
 def _asked(conditions: Sequence[Scalar], moving: frozenset[str], first: BlockBuilder) -> tuple[Scalar, ...]:

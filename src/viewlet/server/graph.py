@@ -177,7 +177,7 @@ def _indexes(record: Record, program: Program, layout: Layout, ordered: Ordered)
         if access.path == "slice":
             bound = [name for name, at in zip(keys, place.order, strict=True) if at in access.bound]
             found[f"slice ({', '.join(bound)})"] = None
-        elif access.path in ("search", "range", "end"):
+        elif access.path in ("search", "edge", "range", "end"):
             found[f"ordered, for {access.path}"] = None
     return tuple(found)
 

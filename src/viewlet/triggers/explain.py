@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from viewlet.calculus.delta import affected_by
 from viewlet.calculus.events import TupleEvent
 from viewlet.calculus.nodes import Exists, Extremum, Nested, tables
 from viewlet.calculus.text import show_factor
 from viewlet.core.names import Names
+from viewlet.core.types import Kind
 from viewlet.sql.catalog import Catalog
 from viewlet.triggers.caches import cached_domain
 from viewlet.triggers.order import reads
@@ -16,7 +17,7 @@ from viewlet.triggers.program import Program, Statement
 from viewlet.triggers.reach import part_of
 from viewlet.triggers.records import Record, lay_out
 from viewlet.triggers.text import show_statement
-from viewlet.triggers.work import Ordered, accesses, order_of, ordered_paths, scans
+from viewlet.triggers.work import AllBut, Ordered, accesses, order_of, ordered_paths, scans
 
 
 def explain(program: Program, view: str, searches: Ordered) -> str:
@@ -26,7 +27,8 @@ def explain(program: Program, view: str, searches: Ordered) -> str:
 
 
 def _lines(program: Program, view: str, searches: Ordered) -> Iterator[str]:
-    records = lay_out(program.maps.values()).records
+    layout = lay_out(program.maps.values())
+    records, names = layout.records, {name: place.record for name, place in layout.places.items()}
     yield f"view {view}: {_verdict(program, searches)}, {len(records)} record{'s' * (len(records) != 1)}"
     yield ""
     for record in records.values():
@@ -34,12 +36,13 @@ def _lines(program: Program, view: str, searches: Ordered) -> Iterator[str]:
     for table, trigger in program.triggers.items():
         yield ""
         kept = len({statement.target for statement in trigger.statements})
-        yield f"  one change of {table}: {kept} maps, {_total(trigger.statements, searches)}"
+        yield f"  one change of {table}: {kept} maps, {_total(trigger.statements, searches, names)}"
         yield from (f"    {line}" for line in _unreferred(program, table))
         for statement in trigger.statements:
             yield f"    {show_statement(statement)}"
-            paths = ordered_paths(statement.query, searches)
-            yield f"      {order_of(statement.query, searches)}{': ' if paths else ''}{', '.join(paths)}"
+            paths = ordered_paths(statement.query, searches, names)
+            order = order_of(statement.query, searches, names)
+            yield f"      {order}{': ' if paths else ''}{', '.join(paths)}"
     reasons = obstacles(program, view, searches)
     if reasons:
         yield ""
@@ -63,8 +66,8 @@ def _verdict(program: Program, searches: Ordered) -> str:
     return f"recomputed from its maps on changes of {', '.join(recomputed)}"
 
 
-def _total(statements: tuple[Statement, ...], searches: Ordered) -> str:
-    orders = sorted({order_of(statement.query, searches) for statement in statements} - {"O(1)"})
+def _total(statements: tuple[Statement, ...], searches: Ordered, names: Mapping[str, str]) -> str:
+    orders = sorted({order_of(statement.query, searches, names) for statement in statements} - {"O(1)"})
     return " + ".join(orders) or "O(1)"
 
 
@@ -88,8 +91,9 @@ def obstacles(program: Program, view: str, searches: Ordered) -> tuple[str, ...]
     A map that is recomputed from lookups and searches, and the rows that match, is no obstacle.
     """
     part = part_of(program, view)
+    names = {name: place.record for name, place in lay_out(part.maps.values()).places.items()}
     return tuple(
-        f"{table}: {statement.target} is recomputed in {order_of(statement.query, searches)}, because "
+        f"{table}: {statement.target} is recomputed in {order_of(statement.query, searches, names)}, because "
         f"{_cause(part, statement, table)}{_remedy(part, statement, searches)}"
         for table, trigger in part.triggers.items()
         for statement in _scanning(trigger.recomputations, searches)
@@ -101,10 +105,14 @@ def _remedy(program: Program, statement: Statement, searches: Ordered) -> str:
     caches = [name for name in sorted(reads(statement.query)) if cached_domain(program.maps[name])]
     if caches:
         return f"; {' and '.join(caches)} hold it for the values asked for, and these are gone through"
-    missing = [p for p in ordered_paths(statement.query) if p not in ordered_paths(statement.query, searches)]
-    if missing and order_of(statement.query) != order_of(statement.query, searches):
-        order = order_of(statement.query)
-        return f"; {', '.join(missing)} makes it {order}: backend='reference' has ordered indexes for that"
+    own, order = ordered_paths(statement.query, searches), order_of(statement.query)
+    missing = [path for path in ordered_paths(statement.query) if path not in own]
+    if searches is not True and missing and scans(statement.query, searches) and not scans(statement.query):
+        reasons = _unordered(program, sorted(reads(statement.query)), searches)
+        return (
+            f"; {', '.join(missing)} makes it {order}: backend='reference' has ordered indexes for that"
+            f"{reasons}"
+        )
     loops = {loop for access in accesses(statement.query, searches) for loop in access.loops}
     if any(loop.startswith("groups of ") for loop in loops):
         return "; the groups are gone through with a search each: only a crossing per group would do less"
@@ -114,6 +122,16 @@ def _remedy(program: Program, statement: Statement, searches: Ordered) -> str:
             "its condition is not monotone in any one key, so no threshold search replaces them"
         )
     return "; no key has conditions that are monotone in it, so no ordered access path serves"
+
+
+def _unordered(program: Program, maps: Iterable[str], searches: Ordered) -> str:
+    """Why compiled programs have no ordered index along some maps."""
+    found = [program.maps[name] for name in maps if isinstance(searches, AllBut) and name in searches.maps]
+    rounded = [definition.name for definition in found if definition.type.is_floating]
+    text = [d.name for d in found if any(key.type.kind is Kind.VARCHAR for key in d.keys)]
+    reasons = [f"{' and '.join(rounded)} sums DOUBLE, whose rounding would depend on the way"] * bool(rounded)
+    reasons += [f"{' and '.join(text)} is by text, kept as numbers that tell no order"] * bool(text)
+    return f" (compiled programs have none: {'; '.join(reasons)})" if reasons else ""
 
 
 def _cause(program: Program, statement: Statement, table: str) -> str:

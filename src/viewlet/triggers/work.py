@@ -6,16 +6,20 @@ slice   some keys known: a secondary index                   O(matches)
 scan    no key known                                         O(entries)
 search  a sum along one key under monotone conditions:       O(log entries)
         an ordered index with prefix sums
+edge    where conditions on running sums change their mind:  O(log entries)
+        a walk down an ordered index that knows the sums
 end     a minimum or maximum: the end of an ordered index    O(log entries)
 range   a loop that conditions confine on both sides         O(log entries + visits)
 ======  ===================================================  ====================
 
-Whether an engine has the ordered ones it says by ``searches``: all or none, or all but along some maps.
+Whether an engine has the ordered ones it says by ``searches``: all or none, or all but along some maps. The
+reference engine, which has them all, finds edges too by asking at keys.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 from viewlet.calculus.extreme import End, as_end
@@ -34,18 +38,25 @@ from viewlet.calculus.nodes import (
     is_parameter,
 )
 from viewlet.calculus.ranges import as_range
+from viewlet.calculus.running import needed, running_sums
 from viewlet.calculus.schedule import schedule
 from viewlet.core.scalar import Const
+
+SAME: Mapping[str, str] = {}
+"""Maps under their own names."""
+
+SHIFT = " (in place of a key shift)"
+"""An edge on running sums is what a tree under keys that shift would tell, at several times the cost."""
 
 MATCHING = (" by key", " that cross", "the keys of a change")
 """How a loop over a part of a map's entries is told."""
 
-Path: TypeAlias = Literal["get", "slice", "scan", "search", "end", "range"]
+Path: TypeAlias = Literal["get", "slice", "scan", "search", "edge", "end", "range"]
 
 
 @dataclass(frozen=True, slots=True)
 class AllBut:
-    """Ordered access paths along all maps but some, whose keys or sums the engine cannot order."""
+    """Compiled ordered access paths along all maps but some, whose keys or sums cannot be ordered."""
 
     maps: frozenset[str]
 
@@ -55,13 +66,14 @@ Ordered: TypeAlias = bool | AllBut
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """One read of a map: by which of its keys, and inside how many loops."""
+    """One read of a map: by which of its keys, inside how many loops, and inside a nested factor or not."""
 
     map: str
     bound: tuple[int, ...]
     path: Path
     loops: tuple[str, ...]
     threshold: bool = False
+    nested: bool = False
 
     @property
     def title(self) -> str:
@@ -69,6 +81,8 @@ class Access:
         match self.path:
             case "search":
                 return "threshold search" if self.threshold else "range aggregate"
+            case "edge":
+                return "threshold search"
             case "end":
                 return "ordered multiset"
             case "range":
@@ -110,35 +124,48 @@ def _term_accesses(
             case Lift() if (search := search_of(factor, known)) is not None and has_order(
                 search.atom.name, searches
             ):
-                found += _searched(search, "search", given_keys(factor, known), loops, searches)
+                found += _nested(_searched(search, "search", given_keys(factor, known), loops, searches))
             case Extremum() if (end := end_of(factor, known)) is not None and has_order(
                 end.interval.atom.name, searches
             ):
-                given = given_keys(factor, known)
-                found += _searched(end.interval, "end", given, loops, searches)
-                found += [access for t in end.points for access in _term_accesses(t, given, loops, searches)]
+                inner = given_keys(factor, known)
+                found += _nested(_searched(end.interval, "end", inner, loops, searches))
+                found += _nested(a for t in end.points for a in _term_accesses(t, inner, loops, searches))
             case (
                 Lift(keys=keys, query=query)
                 | Extremum(keys=keys, query=query)
                 | Exists(keys=keys, query=query)
             ):
                 inner = given_keys(factor, known)
-                found += [access for t in query for access in _term_accesses(t, inner, loops, searches)]
+                found += _nested(a for t in query for a in _term_accesses(t, inner, loops, searches))
                 if isinstance(factor, Exists) and not all(k.name in known or is_parameter(k) for k in keys):
                     loops = (*loops, _enumerated(factor))
         known |= {var.name for var in factor_variables(factor)}
     return found
 
 
+def _nested(found: Iterable[Access]) -> list[Access]:
+    return [replace(access, nested=True) for access in found]
+
+
 def _searched(
     search: Search, path: Path, given: frozenset[str], loops: tuple[str, ...], searches: Ordered
 ) -> list[Access]:
-    """A search, and what is read at each step of it."""
+    """A search, and what is read at each step of it; or beforehand, where one walk finds an edge."""
     deeper = (*loops, f"log {search.atom.name}")
     once = _term_accesses(Term(search.flat), given, loops, searches)
     known = given | {v.name for f in search.flat for v in factor_variables(f)} | {search.key.name}
-    asked = _term_accesses(Term(search.dependents), known, deeper, searches)
-    return [*once, Access(search.atom.name, (), path, deeper, bool(search.dependents)), *asked]
+    asked: list[Access] = []
+    threshold = False
+    for conditions in (search.rising, search.falling):
+        sums = running_sums(search, conditions, known) if isinstance(searches, AllBut) else None
+        if path == "search" and sums and all(has_order(sum_.atom.name, searches) for sum_ in sums):
+            asked += [Access(s.atom.name, (), "edge", (*loops, f"log {s.atom.name}")) for s in sums]
+        else:
+            dependents = needed(search.dependents, conditions)
+            asked += _term_accesses(Term(tuple(dependents)), known, deeper, searches)
+            threshold |= bool(dependents)
+    return [*once, Access(search.atom.name, (), path, deeper, threshold), *asked]
 
 
 def has_order(name: str, searches: Ordered) -> bool:
@@ -171,23 +198,29 @@ def end_of(extremum: Extremum, known: set[str]) -> End | None:
     return as_end(extremum, given_keys(extremum, known))
 
 
-def order_of(query: Query, searches: Ordered = True) -> str:
+def order_of(query: Query, searches: Ordered = True, names: Mapping[str, str] = SAME) -> str:
     """The work of a statement in O-notation: the largest product of loops around any of its reads.
+
+    ``names`` says what maps are to be called: those of one record have the same entries.
 
     >>> from viewlet.calculus.nodes import product
     >>> from viewlet.core.scalar import Var
     >>> order_of(product(MapRef("m", (Var("@k"),)))), order_of(product(MapRef("m", (Var("k"),))))
     ('O(1)', 'O(m)')
     """
-    nests = {_loops(access) for access in accesses(query, searches)}
+    nests = {tuple(_called(loop, names) for loop in _loops(a)) for a in accesses(query, searches)}
     longest = max((len(nest) for nest in nests), default=0)
     if not longest:
         return "O(1)"
     return "O(" + " + ".join(sorted({" x ".join(nest) for nest in nests if len(nest) == longest})) + ")"
 
 
-def ordered_paths(query: Query, searches: Ordered = True) -> list[str]:
-    """The ordered access paths of a statement, each with its map.
+def _called(loop: str, names: Mapping[str, str]) -> str:
+    return " ".join(names.get(word, word) for word in loop.split(" "))
+
+
+def ordered_paths(query: Query, searches: Ordered = True, names: Mapping[str, str] = SAME) -> list[str]:
+    """The ordered access paths of a statement, each with its map, and the general algorithm where it scans.
 
     >>> from viewlet.calculus.nodes import Cond, Value, product
     >>> from viewlet.core.scalar import Var, call
@@ -196,8 +229,18 @@ def ordered_paths(query: Query, searches: Ordered = True) -> list[str]:
     >>> ordered_paths(product(Lift(x, (), (below,)), Value(x)))
     ['range aggregate along m']
     """
-    found = [a for a in accesses(query, searches) if a.path in ("search", "end", "range")]
-    return list(dict.fromkeys(f"{access.title} along {access.map}" for access in found))
+    found = accesses(query, searches)
+    searched = [a for a in found if a.path in ("search", "edge", "end", "range")]
+    paths = [f"{a.title} along {names.get(a.map, a.map)}{SHIFT * (a.path == 'edge')}" for a in searched]
+    return list(dict.fromkeys([*(_called(path, names) for path in _gone_through(found)), *paths]))
+
+
+def _gone_through(found: Sequence[Access]) -> list[str]:
+    """The general algorithm: all levels of a map, and at each what is nested is looked up or sought."""
+    asked = dict.fromkeys(loop for access in found if access.nested for loop in access.loops)
+    scanned = {access.map for access in found if access.path == "scan"}
+    gone = [loop for loop in asked if loop in scanned or loop.startswith("groups of ")]
+    return [f"general algorithm over {loop}" for loop in gone]
 
 
 def scans(query: Query, searches: Ordered = True, given: frozenset[str] = frozenset()) -> bool:
@@ -213,7 +256,7 @@ def is_at_most_logarithmic(query: Query, searches: Ordered = True) -> bool:
 
 
 def _loops(access: Access) -> tuple[str, ...]:
-    if access.path in ("get", "search", "end"):
+    if access.path in ("get", "search", "edge", "end"):
         return access.loops
     return (*access.loops, _visited(access.map, access.path))
 

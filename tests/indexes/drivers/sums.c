@@ -2,13 +2,18 @@
 #include "words.h"
 
 #define SUMS_NAME sums
-#define SUMS_FIELDS(F) F(int64_t, v, sum) F(ord_i128, w, sum)
 #ifdef MARKS
+#define SUMS_FIELDS(F) F(int64_t, v, sum) F(ord_i128, w, sum) F(int64_t, thrice, sum) /* four sums: added at once */
 #define SUMS_MARKS
+#else
+#define SUMS_FIELDS(F) F(int64_t, v, sum) F(ord_i128, w, sum)
 #endif
 #include "ordered_sums.h"
 
 static void give_rec(sums_rec r) {
+#ifdef MARKS
+    if (r.thrice != 3 * r.v) abort();
+#endif
     give_word(r.n);
     give_word(r.v);
     give_wide(r.w);
@@ -25,6 +30,9 @@ int main(void) {
         r.n = take_word();
         r.v = take_word();
         r.w = take_wide();
+#ifdef MARKS
+        r.thrice = 3 * r.v;
+#endif
         switch (op) {
         case 0: sums_add(&arena, t, k, &r); break;
         case 1: give_rec(sums_total(&arena, t)); break;

@@ -47,8 +47,12 @@ class RowCounts:
 
     def apply(self, changes: ArrowChanges) -> None:
         """Take over changes."""
-        schema, array = in_cells(changes.batch).__arrow_c_array__()
-        failed = self._program.apply_arrow(0, schema, array, changes.weights, False)
+        self.add(changes.batch, changes.weights)
+
+    def add(self, batch: pa.RecordBatch, weights: NDArray[np.int64] | None) -> None:
+        """Count each row of a batch so many times more, or once more."""
+        schema, array = in_cells(batch).__arrow_c_array__()
+        failed = self._program.apply_arrow(0, schema, array, weights, False)
         if failed is not None:
             raise program_error(failed[0], f"table {self.name!r}")
 

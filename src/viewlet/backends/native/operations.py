@@ -32,7 +32,7 @@ from viewlet.backends.native.functions import STRICT
 from viewlet.backends.native.orders import note_seen, order_at, see
 from viewlet.backends.native.scalars import Registry, Scalars, to_cell
 from viewlet.backends.native.searches import CEdge, Searches
-from viewlet.backends.native.storage import CRecord
+from viewlet.backends.native.storage import CRecord, empty
 from viewlet.calculus.nodes import Argument
 from viewlet.core.scalar import COMPARISONS, Call, Const, Scalar, Var, variables
 from viewlet.core.types import Kind, Type
@@ -459,6 +459,8 @@ class Operations:
         width = range(len(at.record.keys))
         nulls = ", .nulls = {}->key.nulls" if at.nullable else ""
         keys = ", ".join(f".k{i} = {{0}}->key.k{i}" for i in width) + nulls.replace("{}", "{0}")
+        there = self.out.fresh("n")
+        self.out.line(f"uint64_t {there} = 0;")
         head = f"for (const {new.name}_record *t = {new.name}_next(a, {new.map}, NULL); t; "
         with self.out.block(f"{head}t = {new.name}_next(a, {new.map}, t))"):
             self.out.line(f"const {at.name}_key key = {{{keys.format('t')}}};")
@@ -470,7 +472,13 @@ class Operations:
                 self.out.line(f"e->{own} = t->{other};")
             watch(self.out, at, "e", [own for own, _ in pairs])
             note_seen(self.out, at, "e")
+            self.out.line(f"{there} += !({empty(at).replace('(r)', 'e')});")
             self.out.line(f"{at.name}_leave(a, {at.map}, e);")
+        with self.out.block(f"if ({at.count} != {there})"):  # there are others
+            self._clear_others(op, at, new, keys)
+
+    def _clear_others(self, op: Assign, at: CRecord, new: CRecord, keys: str) -> None:
+        """The fields of entries whose key is not in the temporary become 0."""
         head = f"for ({at.name}_record *e = {at.name}_from(a, {at.map}, 1); e;)"
         with self.out.block(head):
             self.out.line("const uint32_t id = e->id;")
@@ -479,9 +487,9 @@ class Operations:
                 tell_before(self.out, at, "e")
                 remember(self.out, at, "e")
                 see(self.out, at, "e")
-                for own, _ in pairs:
-                    form = at.form(next(n for n in op.fields if at.field(n) == own))
-                    self.out.line(f"e->{own} = {'(vl_pair){0, 0}' if form is Form.PAIR else '0'};")
+                for name in op.fields:
+                    zero = "(vl_pair){0, 0}" if at.form(name) is Form.PAIR else "0"
+                    self.out.line(f"e->{at.field(name)} = {zero};")
                 note_seen(self.out, at, "e")
                 self.out.line(f"{at.name}_leave(a, {at.map}, e);")
             self.out.line(f"e = {at.name}_from(a, {at.map}, id + 1);")

@@ -149,7 +149,11 @@ def write_orders(out: Writer, at: CRecord, write_key: Callable[[str, Sequence[in
             out.line(f"{name}_rec before;")
         out.lines[-1] += f" {name}_edge;"
         if order.order.points:
-            out.line(f"typedef struct {{ bool known; {name}_key key; {name}_rec before; }} {name}_point;")
+            with out.block("typedef struct"):
+                out.line("bool known, placed; /* is there a point, and an entry at it, which has `own`? */")
+                out.line(f"{name}_key key;")
+                out.line(f"{name}_rec before, own;")
+            out.lines[-1] += f" {name}_point;"
         if order.sliced:
             write_key(f"{name}s", order.axis.by)
             out.line(f"typedef struct {{ {name}s_key key; {name} tree; uint32_t id; }} {name}s_record;")
@@ -195,8 +199,6 @@ def write_note(out: Writer, at: CRecord) -> None:
         for i in _signed(at.record):
             old = f"ORD_MINUS(r->f{i}, d{i})"
             out.line(f"m->negative_f{i} += (uint64_t)(r->f{i} < 0) - (uint64_t)({old} < 0);")
-        for i in sorted({i for order in sums_of(at) for i, form in order.fields if form is Form.I128}):
-            out.line(f"a->errors |= vl_bit_if(vl_beyond_i128(r->f{i}, VL_ORDERED_MOST), VL_E_DECIMAL);")
         for order in sums_of(at):
             tests = [" || ".join(f"d{i} != 0" for i, _ in order.fields)]
             change = ", ".join(f".{order.member_of(i)} = d{i}" for i, _ in order.fields)
@@ -241,8 +243,9 @@ def _write_order_add(out: Writer, order: COrder, tests: Sequence[str], change: s
         out.line(f"const {name}_rec change = {{{change}}};")
         out.line(f"{name}_add(a, tree, {order.key('r')}, &change{'' if order.order.dense else ', NULL'});")
         out.line(f"m->ordered_bytes += {held} - bytes;")
-        for i in range(len(order.order.points)):
-            _write_pass(out, order, f"m->{name}_points[{i}]")
+        _write_bounds(out, order)
+        for i, point in enumerate(order.order.points):
+            _write_pass(out, order, f"m->{name}_points[{i}]", point)
         if not order.sliced and axis.holds == "sums":
             out.line(f"{name}_join(&m->{name}_all, &change);")
         if order.sliced:
@@ -250,11 +253,33 @@ def _write_order_add(out: Writer, order: COrder, tests: Sequence[str], change: s
             out.line(f"m->ordered_bytes += {slices};")
 
 
-def _write_pass(out: Writer, order: COrder, point: str) -> None:
-    """A change before a point that is remembered; without a jump, which could not be foreseen."""
-    for member in dict.fromkeys(["n", *(order.member_of(i) for i, _ in order.fields)]):
-        change = f"{order.key('r')} < {point}.key ? change.{member} : 0"
-        out.line(f"{point}.before.{member} = ORD_PLUS({point}.before.{member}, {change});")
+def _write_bounds(out: Writer, order: COrder) -> None:
+    """No sum of an entry may be so large that one over entries could wrap; in an array none can be."""
+    wide = [i for i, form in order.fields if form is Form.I128] if order.axis.holds == "sums" else []
+    if wide:
+        with out.block("if (!tree->is_dense)" if order.order.dense else ""):
+            for i in wide:
+                out.line(f"a->errors |= vl_bit_if(vl_beyond_i128(r->f{i}, VL_ORDERED_MOST), VL_E_DECIMAL);")
+
+
+def _write_pass(out: Writer, order: COrder, at: str, point: Point) -> None:
+    """A change before a point that is remembered, or at it; without a jump, which could not be foreseen."""
+    between, asked, *_, keeps = point
+    members = list(dict.fromkeys(order.member(field) for field in (*(field for field, _ in asked), *keeps)))
+
+    def follow(part: str, compared: str) -> None:
+        with out.block():
+            out.line(f"const int64_t mask = -(int64_t)({order.key('r')} {compared} {at}.key);")
+            for member in members:
+                change = f"change.{member} & mask"
+                out.line(f"{at}.{part}.{member} = ORD_PLUS({at}.{part}.{member}, {change});")
+
+    follow("before", "<")
+    if between:  # an array has what lies at the point at hand
+        if order.order.dense:
+            out.line(f"{at}.placed &= !tree->is_dense;")
+        with out.block(f"if ({at}.placed)"):
+            follow("own", "==")
 
 
 def note_change(out: Writer, at: CRecord, entry: str, amounts: Mapping[str, str]) -> None:

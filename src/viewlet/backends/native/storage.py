@@ -55,6 +55,11 @@ class CRecord:
         return sum(sizes) > MAX_INPLACE_BYTES
 
     @property
+    def count(self) -> str:
+        """How many entries there are."""
+        return f"({self.map})->{'index.count' if self.pooled else 'count'}"
+
+    @property
     def indexed(self) -> bool:
         """Has something to know of entries that come or go?"""
         return bool(self.record.slices or presences_of(self))

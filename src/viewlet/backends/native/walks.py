@@ -116,7 +116,7 @@ class Walk:
         self._ask("", "run_")
 
     def _remember(self, key: str, known: str) -> None:
-        """Note where the edge is, if that is a key."""
+        """Note where the edge is, if there is such a key."""
         if self.point is not None:
             self.out.line(f"{self.point}.known = {known};")
             with self.out.block(f"if ({self.point}.known)"):
@@ -140,14 +140,32 @@ class TreeWalk(Walk):
         with self.out.block(f"if ({self.tree}->root)"):
             self.begin()
             self.out.line(f"vl_ref at = {self.tree}->root;")
-            if self.op.key is None:
-                self.between_entries()
-            elif self.point is None:
-                self.at_keys()
-            else:
-                self._recheck(self.point)
-                with self.out.block("if (!settled)"):
-                    self.at_keys()
+            if self.point is not None:
+                (self._recheck_between if self.op.key is None else self._recheck)(self.point)
+            with self.out.block("if (!settled)") if self.point is not None else nullcontext():
+                (self.between_entries if self.op.key is None else self.at_keys)()
+
+    def _recheck_between(self, point: str) -> None:
+        """Is the edge still at the entry where it was? Nothing has to be looked up for that."""
+        self.out.line("bool settled = false;")
+        with self.out.block(f"if ({point}.placed)"):
+            self.out.line("const vl_errors errors = a->errors;")
+            with self.out.block():
+                self._run(f"ORD_PLUS({point}.before.{{0}}, {point}.own.{{0}})")
+                self.out.line("settled = !in;")
+            with self.out.block("if (settled)"):
+                self._run(f"{point}.before.{{0}}")
+                self.out.line("settled = in && a->errors == errors;")
+            self.out.line("a->errors = errors;")
+        with self.out.block("if (settled)"):
+            self.out.line(f"{self.edge}.side = 0;")
+            self.out.line(f"{self.edge}.key = {point}.key;")
+            if not self.op.closed:
+                self.out.line(f"{self.edge}.after = true;")
+            for member in self.kept:
+                own = f"ORD_PLUS({point}.before.{member}, {point}.own.{member})"
+                before = f"{point}.before.{member}" if self.op.closed else own
+                self.out.line(f"{self.edge}.before.{member} = {before};")
 
     def _recheck(self, point: str) -> None:
         """Is the edge where it was? No entry need be there, so what fails now might not have been asked."""
@@ -190,6 +208,7 @@ class TreeWalk(Walk):
                     self.out.line(f"upto.{member} = ORD_PLUS(before.{member}, node->cols.{member}[i]);")
                 self.out.line("at = node->child[i];")
             self._pass("leaf", "i < node->len")
+            self._place()
             self.out.line(f"{edge}.side = i < node->len ? 0 : 1;")
             with self.out.block("if (i < node->len)"):
                 self.out.line(f"{edge}.key = node->keys[i];")
@@ -198,6 +217,15 @@ class TreeWalk(Walk):
                     for member in self.kept:
                         self.out.line(f"before.{member} = ORD_PLUS(before.{member}, node->cols.{member}[i]);")
             self._keep()
+
+    def _place(self) -> None:
+        """Note the entry at which the edge is."""
+        if self.point is not None:
+            self._remember("node->keys[i]", "i < node->len")
+            self.out.line(f"{self.point}.placed = {self.point}.known;")
+            with self.out.block(f"if ({self.point}.known)"):
+                for member in self.members:
+                    self.out.line(f"{self.point}.own.{member} = node->cols.{member}[i];")
 
     def _pass(self, kind: str, more: str) -> None:
         """What is asked for is added up slot by slot; other sums follow, from the nearer end of the node."""
@@ -263,7 +291,7 @@ class TreeWalk(Walk):
 
 
 class DenseWalk(Walk):
-    """Through a Fenwick array: a few slots on from where the edge was, or by halves of the domain."""
+    """Through a flat array: a few slots on from where the edge was, or level by level from the coarsest."""
 
     __slots__ = ()
 
@@ -272,13 +300,13 @@ class DenseWalk(Walk):
         name = f"{self.order.name}_dense"
         self.begin()
         self.out.line(f"const {name} *const flat = &{self.index}->dense;")
-        self.out.line(f"const {name}_cell *const cell = {name}_cells(a, flat);")
+        self.out.line(f"const {name}_held *const cell = {name}_cells(a, flat);")
         self.out.line("const uint64_t slots = flat->capacity;")
         self.out.line("uint64_t i = 0;")
         if self.point is not None:
             self._step(self.point)
         with self.out.block("if (!settled)") if self.point is not None else nullcontext():
-            self._halve()
+            self._descend()
         self._remember("(int64_t)((uint64_t)flat->low + i)", "i <= (uint64_t)INT64_MAX - (uint64_t)flat->low")
         (self._between if self.op.key is None else self._at_key)()
 
@@ -305,26 +333,30 @@ class DenseWalk(Walk):
                 self.out.line(f"before.{member} = {point}.before.{member};")
             self.out.line(f"uint32_t left = {STEPS};")
             with self.out.block("for (; left > 0 && i < slots; left--)"):
-                self._ask_slot("i", "ORD_PLUS(before.{0}, cell[i + 1].own.{0})")
+                self._ask_slot("i", "ORD_PLUS(before.{0}, cell[i].{0})")
                 self.out.line("if (!in) break;")
-                self._move("ORD_PLUS", "cell[i + 1].own")
+                self._move("ORD_PLUS", "cell[i]")
                 self.out.line("i++;")
             with self.out.block("for (const bool up = i > from; !up && left > 0 && i > 0; left--)"):
                 self._ask_slot("i - 1", "before.{0}")
                 self.out.line("if (in) break;")
                 self.out.line("i--;")
-                self._move("ORD_MINUS", "cell[i + 1].own")
+                self._move("ORD_MINUS", "cell[i]")
             self.out.line("settled = left > 0;")
 
-    def _halve(self) -> None:
+    def _descend(self) -> None:
+        """Eight blocks of each level at most: those below what the level above has not passed."""
+        name = f"{self.order.name}_dense"
         self.out.line("i = 0;")
         self.out.line(f"before = {self.order.name}_none();")
-        with self.out.block("for (uint64_t step = slots; step > 0 && i < slots; step >>= 1)"):
-            self._ask_slot("i + step - 1", "ORD_PLUS(before.{0}, cell[i + step].sum.{0})")
-            self.out.line("i += in ? step : 0;")
-            for member in self.members:
-                more = f"ORD_PLUS(before.{member}, cell[i].sum.{member})"
-                self.out.line(f"before.{member} = in ? {more} : before.{member};")
+        with self.out.block(f"for (uint32_t level = {name}_height(flat); level-- > 0;)"):
+            self.out.line(f"const {name}_held *const part = cell + {name}_places(flat, level);")
+            self.out.line("const uint64_t width = UINT64_C(1) << 3 * level;")
+            with self.out.block("for (uint32_t left = 8; left > 0 && i < slots; left--)"):
+                self._ask_slot("i + width - 1", "ORD_PLUS(before.{0}, part[i >> 3 * level].{0})")
+                self.out.line("if (!in) break;")
+                self._move("ORD_PLUS", "part[i >> 3 * level]")
+                self.out.line("i += width;")
 
     def _between(self) -> None:
         edge, op = self.edge, self.op
@@ -339,7 +371,7 @@ class DenseWalk(Walk):
                 self.out.line(f"{edge}.key = (int64_t)((uint64_t)flat->low + i);")
                 if not op.closed:
                     self.out.line(f"{edge}.after = true;")
-                    self._move("ORD_PLUS", "cell[i + 1].own")
+                    self._move("ORD_PLUS", "cell[i]")
             self._keep()
 
     def _at_key(self) -> None:

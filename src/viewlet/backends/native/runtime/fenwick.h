@@ -6,8 +6,7 @@
  *   #include "fenwick.h"
  *
  * Cell i, i from 1, has the record of slot i - 1 and the sum of the lowest-set-bit(i) records that end there: a
- * change finds both in one place. With FEN_NARROW every sum is held in 64 bits; whoever adds must know that they
- * suffice.
+ * change finds both in one place.
  */
 #include "ordered_types.h"
 
@@ -18,30 +17,15 @@
 #define FEN_ALL(F) F(int64_t, n, sum) FEN_FIELDS(F)
 #define FEN_CAPACITY_LEAST 64
 #define FEN_CAPACITY_MOST (UINT64_C(1) << 36)
-#ifdef FEN_NARROW
-#define FEN_HELD(type) int64_t
-#else
-#define FEN_HELD(type) type
-#endif
 
-#ifdef FEN_LIKE
-typedef ORD_PASTE(FEN_LIKE, rec) FEN_(rec); /* those of a tree with the same fields */
-#else
 typedef struct {
 #define F(type, name, kind) type name;
     FEN_ALL(F)
 #undef F
 } FEN_(rec);
-#endif
 
 typedef struct {
-#define F(type, name, kind) FEN_HELD(type) name;
-    FEN_ALL(F)
-#undef F
-} FEN_(held);
-
-typedef struct {
-    FEN_(held) own, sum;
+    FEN_(rec) own, sum;
 } FEN_(cell);
 
 #define F(type, name, kind) \
@@ -67,19 +51,8 @@ VL_INLINE FEN_(cell) * FEN_(cells)(const vl_arena *a, const FEN_NAME *f) { retur
 VL_INLINE uint64_t FEN_(slot)(const FEN_NAME *f, int64_t k) { return (uint64_t)k - (uint64_t)f->low; }
 VL_INLINE bool FEN_(inside)(const FEN_NAME *f, int64_t k) { return k >= f->low && FEN_(slot)(f, k) < f->capacity; }
 
-/* The key of a slot, or the nearest from low to high; the greatest key inside them is not below the first slot's. */
-VL_INLINE int64_t FEN_(key)(const FEN_NAME *f, uint64_t slot, int64_t low, int64_t high) {
-    int64_t k = slot > (uint64_t)high - (uint64_t)f->low ? high : (int64_t)((uint64_t)f->low + slot);
-    return k < low ? low : k;
-}
-
-VL_INLINE void FEN_(join)(FEN_(rec) * into, const FEN_(held) * r) {
-#define F(type, name, kind) into->name = ORD_PLUS(into->name, (type)r->name);
-    FEN_ALL(F)
-#undef F
-}
-VL_INLINE void FEN_(gain)(FEN_(held) * into, const FEN_(rec) * d) {
-#define F(type, name, kind) into->name = ORD_PLUS(into->name, (FEN_HELD(type))d->name);
+VL_INLINE void FEN_(join)(FEN_(rec) * into, const FEN_(rec) * r) {
+#define F(type, name, kind) into->name = ORD_PLUS(into->name, r->name);
     FEN_ALL(F)
 #undef F
 }
@@ -88,25 +61,13 @@ VL_INLINE FEN_(rec) FEN_(none)(void) {
     memset(&none, 0, sizeof none);
     return none;
 }
-VL_INLINE FEN_(rec) FEN_(full)(const FEN_(held) * r) {
-    FEN_(rec) out = FEN_(none)();
-    FEN_(join)(&out, r);
-    return out;
-}
 VL_INLINE FEN_(rec) FEN_(minus)(FEN_(rec) x, const FEN_(rec) * y) {
 #define F(type, name, kind) x.name = ORD_MINUS(x.name, y->name);
     FEN_ALL(F)
 #undef F
     return x;
 }
-VL_INLINE bool FEN_(is_empty)(const FEN_(held) * r) {
-    bool kept = false;
-#define F(type, name, kind) kept |= r->name != 0;
-    FEN_ALL(F)
-#undef F
-    return !kept;
-}
-VL_INLINE bool FEN_(is_nothing)(const FEN_(rec) * r) {
+VL_INLINE bool FEN_(is_empty)(const FEN_(rec) * r) {
     bool kept = false;
 #define F(type, name, kind) kept |= r->name != 0;
     FEN_ALL(F)
@@ -140,10 +101,7 @@ VL_INLINE void FEN_(unmake)(vl_arena *a, FEN_NAME *f) {
 VL_COLD void FEN_(build)(const vl_arena *a, const FEN_NAME *f) {
     FEN_(cell) *c = FEN_(cells)(a, f);
     for (uint64_t i = 1; i <= f->capacity; i++) c[i].sum = c[i].own;
-    for (uint64_t i = 1; i < f->capacity; i++) {
-        FEN_(rec) below = FEN_(full)(&c[i].sum);
-        FEN_(gain)(&c[i + (i & -i)].sum, &below);
-    }
+    for (uint64_t i = 1; i < f->capacity; i++) FEN_(join)(&c[i + (i & -i)].sum, &c[i].sum);
 }
 
 /* Grows the domain to hold k; false, and nothing done, when that cannot be. */
@@ -165,7 +123,7 @@ VL_COLD bool FEN_(grow)(vl_arena *a, FEN_NAME *f, int64_t k) {
 VL_FUNCTION void FEN_(add)(vl_arena *a, FEN_NAME *f, int64_t k, const FEN_(rec) * delta, FEN_(rec) * old) {
     if (old) *old = FEN_(none)();
     if (VL_UNLIKELY(!FEN_(inside)(f, k))) {
-        if (FEN_(is_nothing)(delta)) return;
+        if (FEN_(is_empty)(delta)) return;
         if (!FEN_(grow)(a, f, k)) {
             a->errors |= VL_E_MEMORY | VL_E_LOST;
             return;
@@ -173,23 +131,23 @@ VL_FUNCTION void FEN_(add)(vl_arena *a, FEN_NAME *f, int64_t k, const FEN_(rec) 
     }
     uint64_t i = FEN_(slot)(f, k) + 1, capacity = f->capacity;
     FEN_(cell) *c = FEN_(cells)(a, f);
-    FEN_(held) *r = &c[i].own;
-    if (old) *old = FEN_(full)(r);
+    FEN_(rec) *r = &c[i].own;
+    if (old) *old = *r;
     f->size -= !FEN_(is_empty)(r);
-    FEN_(gain)(r, delta);
+    FEN_(join)(r, delta);
     f->size += !FEN_(is_empty)(r);
-    for (; i <= capacity; i += i & -i) FEN_(gain)(&c[i].sum, delta);
+    for (; i <= capacity; i += i & -i) FEN_(join)(&c[i].sum, delta);
 }
 
 VL_FUNCTION bool FEN_(get)(const vl_arena *a, const FEN_NAME *f, int64_t k, FEN_(rec) * out) {
     *out = FEN_(none)();
     if (!FEN_(inside)(f, k)) return false;
-    *out = FEN_(full)(&FEN_(cells)(a, f)[FEN_(slot)(f, k) + 1].own);
-    return !FEN_(is_nothing)(out);
+    *out = FEN_(cells)(a, f)[FEN_(slot)(f, k) + 1].own;
+    return !FEN_(is_empty)(out);
 }
 
 VL_FUNCTION FEN_(rec) FEN_(total)(const vl_arena *a, const FEN_NAME *f) {
-    return f->capacity ? FEN_(full)(&FEN_(cells)(a, f)[f->capacity].sum) : FEN_(none)();
+    return f->capacity ? FEN_(cells)(a, f)[f->capacity].sum : FEN_(none)();
 }
 
 /* The sum of the first `slots` slots. */
@@ -247,9 +205,6 @@ VL_FUNCTION void FEN_(clear)(vl_arena *a, FEN_NAME *f) {
 #undef FEN_NAME
 #undef FEN_FIELDS
 #undef FEN_ALL
-#undef FEN_LIKE
-#undef FEN_NARROW
-#undef FEN_HELD
 #undef FEN_CAPACITY_LEAST
 #undef FEN_CAPACITY_MOST
 #undef FEN_SEEK_1

@@ -18,8 +18,8 @@ VL_INLINE bool FEN_BY_FIELD(seek)(const vl_arena *a, const FEN_NAME *f, FEN_SEEK
     bool all_pass = strict ? bound < 0 : bound <= 0;
     for (uint64_t step = f->capacity; step; step >>= 1) {
         if (slot + step > f->capacity) continue;
-        const FEN_(held) *run = &c[slot + step].sum;
-        FEN_SEEK_T next = ORD_PLUS(hit->before.FEN_SEEK, (FEN_SEEK_T)run->FEN_SEEK);
+        const FEN_(rec) *run = &c[slot + step].sum;
+        FEN_SEEK_T next = ORD_PLUS(hit->before.FEN_SEEK, run->FEN_SEEK);
         bool within = all_pass ? ORD_PLUS(hit->before.n, run->n) == 0 : strict ? next <= bound : next < bound;
         if (within) {
             slot += step;

@@ -6,8 +6,8 @@
  *   #define SUMS_MARKS                                                             remember the last two prefixes
  *   #include "ordered_sums.h"
  *
- * A wide-node tree holds any keys. From SUMS_LEAST keys on, while they fill at least a quarter of their range, a
- * Fenwick array over the range holds them in a few memory accesses. The array grows towards keys outside it, and
+ * A wide-node tree holds any keys. From SUMS_LEAST keys on, while they fill at least a quarter of their range, an
+ * array over the range (flat.h) holds them in a few memory accesses. The array grows towards keys outside it, and
  * gives way to the tree when less than an eighth would be filled, or a sixteenth is left: between any two changes of
  * form there are as many changes of keys as in linear proportion to what the change of form costs.
  *
@@ -29,11 +29,10 @@
 #endif
 #include "ordered_tree.h"
 
-#define FEN_NAME SUMS_(dense)
-#define FEN_FIELDS(F) SUMS_FIELDS(F)
-#define FEN_LIKE SUMS_(tree)
-#define FEN_NARROW
-#include "fenwick.h"
+#define FLAT_NAME SUMS_(dense)
+#define FLAT_FIELDS(F) SUMS_FIELDS(F)
+#define FLAT_LIKE SUMS_(tree)
+#include "flat.h"
 
 typedef SUMS_(tree_key) SUMS_(key);
 typedef SUMS_(tree_rec) SUMS_(rec);
@@ -80,6 +79,25 @@ VL_INLINE uint64_t SUMS_(bulk)(const SUMS_(rec) * r) {
     return sum > SUMS_BULK ? SUMS_BULK : (uint64_t)sum;
 }
 
+/* The bulk of the array after a change of what one key has in it, or SUMS_BULK if it is more. No sum that is held
+ * reaches SUMS_BULK, so 64 bits tell. */
+VL_INLINE uint64_t SUMS_(bulk_after)(uint64_t bulk, const SUMS_(dense_held) * own, const SUMS_(rec) * delta) {
+    uint64_t less = 0, more = 0;
+    bool fits = true;
+#define F(type, name, kind)                                                                             \
+    if (sizeof(type) > 8) {                                                                             \
+        int64_t old = own->name, by = (int64_t)delta->name, sum;                                        \
+        fits &= delta->name == by;                                                                      \
+        fits &= !__builtin_add_overflow(old, by, &sum);                                                 \
+        less += old < 0 ? -(uint64_t)old : (uint64_t)old;                                               \
+        more += sum < 0 ? -(uint64_t)sum : (uint64_t)sum;                                               \
+        fits &= more < SUMS_BULK;                                                                       \
+    }
+    SUMS_FIELDS(F)
+#undef F
+    return fits ? bulk - less + more : SUMS_BULK;
+}
+
 /* From the tree to the array, if the keys fill a quarter of it. */
 VL_COLD void SUMS_(look)(vl_arena *a, SUMS_NAME *t) {
     uint64_t size = t->tree.size;
@@ -94,12 +112,12 @@ VL_COLD void SUMS_(look)(vl_arena *a, SUMS_NAME *t) {
     uint64_t room = (f.capacity - 1 - SUMS_(dense_slot)(&f, high)) / 2; /* for keys a little below */
     f.low = (uint64_t)f.low - (uint64_t)INT64_MIN < room ? INT64_MIN : f.low - (int64_t)room;
     if (!SUMS_(dense_make)(a, &f)) return;
-    SUMS_(dense_cell) *cells = SUMS_(dense_cells)(a, &f);
+    SUMS_(dense_held) *cells = SUMS_(dense_cells)(a, &f);
     uint64_t bulk = 0;
     do {
         SUMS_(rec) r = SUMS_(tree_path_rec)(&p);
-        SUMS_(dense_gain)(&cells[SUMS_(dense_slot)(&f, SUMS_(tree_path_key)(&p)) + 1].own, &r);
         bulk += SUMS_(bulk)(&r);
+        cells[SUMS_(dense_slot)(&f, SUMS_(tree_path_key)(&p))] = SUMS_(dense_narrow)(&r);
     } while (bulk < SUMS_BULK && SUMS_(tree_next)(a, &t->tree, &p));
     if (bulk >= SUMS_BULK) {
         SUMS_(dense_clear)(a, &f);
@@ -115,12 +133,12 @@ VL_COLD void SUMS_(look)(vl_arena *a, SUMS_NAME *t) {
 /* From the array back to the tree. */
 VL_COLD void SUMS_(scatter)(vl_arena *a, SUMS_NAME *t) {
     SUMS_(dense) f = t->dense;
-    const SUMS_(dense_cell) *cells = SUMS_(dense_cells)(a, &f);
+    const SUMS_(dense_held) *cells = SUMS_(dense_cells)(a, &f);
     memset(&t->tree, 0, sizeof t->tree);
     t->is_dense = false;
     for (uint64_t i = 0; i < f.capacity; i++)
-        if (!SUMS_(dense_is_empty)(&cells[i + 1].own)) {
-            SUMS_(rec) r = SUMS_(dense_full)(&cells[i + 1].own);
+        if (!SUMS_(dense_is_empty)(&cells[i])) {
+            SUMS_(rec) r = SUMS_(dense_full)(&cells[i]);
             SUMS_(tree_add)(a, &t->tree, (int64_t)((uint64_t)f.low + i), &r, NULL);
         }
     SUMS_(dense_clear)(a, &f);
@@ -139,10 +157,8 @@ VL_COLD bool SUMS_(widen)(vl_arena *a, SUMS_NAME *t, int64_t k) {
 VL_INLINE bool SUMS_(takes)(vl_arena *a, SUMS_NAME *t, int64_t k, const SUMS_(rec) * delta) {
     if (VL_UNLIKELY(!t->is_dense)) return false;
     if (VL_UNLIKELY(!SUMS_(dense_inside)(&t->dense, k)) && !SUMS_(widen)(a, t, k)) return false;
-    SUMS_(rec) own = SUMS_(dense_full)(&SUMS_(dense_cells)(a, &t->dense)[SUMS_(dense_slot)(&t->dense, k) + 1].own);
-    uint64_t bulk = t->bulk - SUMS_(bulk)(&own);
-    SUMS_(join)(&own, delta);
-    bulk += SUMS_(bulk)(&own);
+    const SUMS_(dense_held) *own = SUMS_(dense_cells)(a, &t->dense) + SUMS_(dense_slot)(&t->dense, k);
+    uint64_t bulk = SUMS_(bulk_after)(t->bulk, own, delta);
     if (VL_UNLIKELY(bulk >= SUMS_BULK)) {
         SUMS_(scatter)(a, t);
         return false;
@@ -157,7 +173,8 @@ VL_FUNCTION void SUMS_(add)(vl_arena *a, SUMS_NAME *t, int64_t k, const SUMS_(re
         if (k < t->marks[i].key) SUMS_(join)(&t->marks[i].before, delta);
 #endif
     if (SUMS_(takes)(a, t, k, delta)) {
-        SUMS_(dense_add)(a, &t->dense, k, delta, NULL);
+        const SUMS_(dense_held) change = SUMS_(dense_narrow)(delta);
+        SUMS_(dense_add)(a, &t->dense, k, &change);
         if (VL_UNLIKELY(t->dense.capacity > 16 * t->dense.size)) SUMS_(scatter)(a, t);
         return;
     }
@@ -168,7 +185,7 @@ VL_FUNCTION void SUMS_(add)(vl_arena *a, SUMS_NAME *t, int64_t k, const SUMS_(re
 /* Ask for the place of a key, if it can be told without looking. */
 VL_INLINE void SUMS_(prefetch)(const vl_arena *a, const SUMS_NAME *t, int64_t k) {
     if (t->is_dense && SUMS_(dense_inside)(&t->dense, k))
-        __builtin_prefetch(SUMS_(dense_cells)(a, &t->dense) + SUMS_(dense_slot)(&t->dense, k) + 1);
+        __builtin_prefetch(SUMS_(dense_cells)(a, &t->dense) + SUMS_(dense_slot)(&t->dense, k));
 }
 
 VL_FUNCTION SUMS_(rec) SUMS_(total)(const vl_arena *a, const SUMS_NAME *t) {

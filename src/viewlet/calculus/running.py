@@ -1,0 +1,97 @@
+"""Running sums: do the conditions of a search read nothing of its key but prefix sums of maps?
+
+::
+
+    M[p] * {0.25 * total > sum<p>(V[q] * {q > p})}
+
+A walk down an ordered index of V knows the sum of V behind every point that it meets. So conditions on such
+sums alone are asked on the way, and one walk finds where they change their mind: O(log V). Whatever else they
+compute of the key has to be computed at each key that a walk meets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from viewlet.calculus.monotone import Search, as_search
+from viewlet.calculus.nodes import Extremum, Factor, Let, Lift, MapRef, factor_variables
+from viewlet.core.scalar import FLIPPED, Call, Scalar, Var, variables
+
+
+@dataclass(frozen=True, slots=True)
+class Prefix:
+    """``var := sum<p>(atom[.., key, ..] * {key op p})``: a running sum of ``atom`` along ``key``."""
+
+    var: Var
+    atom: MapRef
+    key: Var
+    op: str
+
+    @property
+    def behind(self) -> bool:
+        """Is it the sum from a point on, not up to it?"""
+        return self.op in (">", ">=")
+
+    @property
+    def closed(self) -> bool:
+        """Is an entry at p itself before the point?"""
+        return self.op in ("<=", ">")
+
+
+def as_prefix(lift: Lift, outer: Var, bound: frozenset[str]) -> Prefix | None:
+    """A nested sum as a running one, if the variable ``outer`` cuts it off and nothing else asks for it."""
+    if len(lift.query) != 1 or lift.query[0].coefficient != 1:
+        return None
+    given = {key.name for key in lift.keys} & (bound | {outer.name})
+    inner = as_search(lift.query[0], frozenset(given))
+    if inner is None or inner.dependents or inner.flat or inner.needs or outer in inner.atom.keys:
+        return None
+    op = _comparison((*inner.rising, *inner.falling), inner.key, outer)
+    return None if op is None else Prefix(lift.var, inner.atom, inner.key, op)
+
+
+def needed(dependents: Sequence[Factor], conditions: Iterable[Scalar]) -> list[Factor]:
+    """The dependents that conditions read, directly or through others, in their order."""
+    names = {var.name for condition in conditions for var in variables(condition)}
+    kept: list[Factor] = []
+    for factor in reversed(dependents):
+        assert isinstance(factor, Let | Lift | Extremum)
+        if factor.var.name in names:
+            kept.append(factor)
+            names |= {var.name for var in factor_variables(factor)}
+    return kept[::-1]
+
+
+def running_sums(search: Search, conditions: Sequence[Scalar], bound: frozenset[str]) -> list[Prefix] | None:
+    """All that conditions read of the key of a search, if that is sums of one kind of prefix."""
+    found: list[Prefix] = []
+    read = list(conditions)
+    for factor in needed(search.dependents, conditions):
+        match factor:
+            case Lift():
+                prefix = as_prefix(factor, search.key, bound)
+                if prefix is None:
+                    return None
+                found.append(prefix)
+            case Let(_, scalar):
+                read.append(scalar)
+            case _:
+                return None
+    at_key = any(var == search.key for scalar in read for var in variables(scalar))
+    return found if not at_key and len({prefix.closed for prefix in found}) == 1 else None
+
+
+def _comparison(conditions: Sequence[Scalar], inner: Var, outer: Var) -> str | None:
+    """The operator of the only condition, if it is ``inner op outer`` or the same the other way round.
+
+    >>> _comparison((Call(">=", (Var("p"), Var("q")), Var("p").type),), Var("q"), Var("p"))
+    '<='
+    """
+    match conditions:
+        case (Call("<" | "<=" | ">" | ">=" as op, (Var() as a, Var() as b)),):
+            if (a, b) == (inner, outer):
+                return op
+            if (b, a) == (inner, outer):
+                return FLIPPED[op]
+    return None
