@@ -1,6 +1,7 @@
 """Signal queries against SciPy, a pandas groupby loop and polars: the figures 7.8-7.12 of the thesis.
 
-    python benchmarks/signals.py [--events 10000000] [--quick] [--spark] [--out DIRECTORY]
+    python benchmarks/signals.py [--events 10000000] [--quick] [--out DIRECTORY]
+    python benchmarks/signals.py --spark    # the figures on Spark, added to the others
 
 Every number is million events per second of CPU time (all threads of the process), the best of four runs
 where a run takes less than half a second, of one where it takes more than two. Rivals read the same arrays in
@@ -410,65 +411,98 @@ def main() -> None:
     )
     parser.add_argument("--events", type=int, default=10_000_000)
     parser.add_argument("--quick", action="store_true", help="one million events, fewer sizes")
-    parser.add_argument("--spark", action="store_true", help="also Spark, batch and streaming")
+    parser.add_argument("--spark", action="store_true", help="Spark alone, batch and streaming")
     parser.add_argument("--out", type=Path, default=RESULTS)
     options = parser.parse_args()
     events = min(options.events, 1_000_000) if options.quick else options.events
-    sizes = [64, 1024] if options.quick else [64, 256, 1024, 4096]
-    taps = [64, 1024] if options.quick else [64, 256, 1024, 2048]
-    groups = [10, 1_000] if options.quick else [10, 1_000, 100_000]
     options.out.mkdir(parents=True, exist_ok=True)
-    check_agreement()
     load = os.getloadavg()[0]
-    sections = {
-        "FFT over tumbling windows (Figure 7.8)": (figure_fft(events, sizes), 2),
-        "FIR filter (Figure 7.9)": (figure_fir(events, taps), 1),
-        "Grouped queries (Figures 7.10, 7.11)": (figure_grouped(events, groups), 2),
-        "Overlap-add, 256 samples, 100 groups, by hop (Figure 7.12)": (figure_hops(events), 1),
-        "Spectra of 512-sample windows, sliding or recomputed": (figure_sliding(events), 1),
-    }
-    tables = [rows for rows, _ in sections.values()]
-    found = goals(*tables[:3])
-    if options.spark:
-        from signals_spark import figure_batch, figure_stream
-
-        batch = figure_batch(min(events, 4_000_000), [10, 1_000, 20_000, 100_000])
-        stream = figure_stream([100, 1_000, 10_000])
-        sections["Interpolation on Spark, batch, per CPU second of the process tree"] = (batch, 1)
-        sections["Interpolation on Spark, stream, per second of steady micro-batches"] = (stream, 1)
-        found += goals_of_spark(batch, stream)
-    machine = (
-        f"{platform.processor() or platform.machine()}, {os.cpu_count()} cores, load {load:.1f} at start"
+    check_agreement()
+    measured = on_spark(events, options.quick) if options.spark else in_one_process(events, options.quick)
+    command = " ".join(["python benchmarks/signals.py", *sys.argv[1:]])
+    made = (
+        f"Made by `{command}` with {events:,} events on {time.strftime('%Y-%m-%d')}; "
+        f"{platform.processor() or platform.machine()}, {os.cpu_count()} cores, load {load:.1f} at start; "
+        f"Python {platform.python_version()}, NumPy {np.__version__}, polars {pl.__version__}."
     )
+    kept = options.out / "figures.json"
+    figures = json.loads(kept.read_text()) if kept.exists() else {}
+    figures |= {title: {"rows": rows, "made": made} for title, rows in measured.items()}
+    kept.write_text(json.dumps(figures, indent=1))
+    write_report(options.out, figures)
+    draw(options.out, {title: figure["rows"] for title, figure in figures.items()})
+
+
+FFT = "FFT over tumbling windows (Figure 7.8)"
+FIR = "FIR filter (Figure 7.9)"
+GROUPS = "Grouped queries (Figures 7.10, 7.11)"
+HOPS = "Overlap-add, 256 samples, 100 groups, by hop (Figure 7.12)"
+SLIDING = "Spectra of 512-sample windows, sliding or recomputed"
+SPARK_BATCH = "Interpolation on Spark, batch, per CPU second of the process tree"
+SPARK_STREAM = "Interpolation on Spark, stream, per second of steady micro-batches"
+LABELS = {
+    FFT: 2,
+    FIR: 1,
+    GROUPS: 2,
+    HOPS: 1,
+    SLIDING: 1,
+    SPARK_BATCH: 1,
+    SPARK_STREAM: 1,
+}  # columns not rates
+
+
+def in_one_process(events: int, quick: bool) -> dict[str, list[dict]]:
+    return {
+        FFT: figure_fft(events, [64, 1024] if quick else [64, 256, 1024, 4096]),
+        FIR: figure_fir(events, [64, 1024] if quick else [64, 256, 1024, 2048]),
+        GROUPS: figure_grouped(events, [10, 1_000] if quick else [10, 1_000, 100_000]),
+        HOPS: figure_hops(events),
+        SLIDING: figure_sliding(events),
+    }
+
+
+def on_spark(events: int, quick: bool) -> dict[str, list[dict]]:
+    from signals_spark import figure_batch, figure_stream
+
+    return {
+        SPARK_BATCH: figure_batch(
+            min(events, 4_000_000), [10, 1_000] if quick else [10, 1_000, 20_000, 100_000]
+        ),
+        SPARK_STREAM: figure_stream([100, 1_000] if quick else [100, 1_000, 10_000]),
+    }
+
+
+def write_report(out: Path, figures: dict[str, dict]) -> None:
+    """The page of all figures measured so far; each says which command made it."""
+    rows = {title: figure["rows"] for title, figure in figures.items()}
+    found = goals(rows[FFT], rows[FIR], rows[GROUPS]) if GROUPS in rows else []
+    found += goals_of_spark(rows[SPARK_BATCH], rows[SPARK_STREAM]) if SPARK_BATCH in rows else []
     text = [
         "# Signals\n",
-        f"`python benchmarks/signals.py {' '.join(sys.argv[1:])}` with {events:,} events; {machine}; "
-        f"Python {platform.python_version()}, NumPy {np.__version__}, polars {pl.__version__}.",
-        "Million events per second of CPU time, one process; larger is better. What each column means is in",
-        "the script's docstring.\n",
+        "Million events per second of CPU time, one process (on Spark as the titles say); larger is better. "
+        "What each column means is in the script's docstring.\n",
         goals_table(found),
-        *(markdown(title, rows, labels) for title, (rows, labels) in sections.items()),
     ]
-    (options.out / "README.md").write_text("\n".join(text))
-    (options.out / "figures.json").write_text(
-        json.dumps({t: rows for t, (rows, _) in sections.items()}, indent=1)
-    )
-    draw(options.out, [rows for rows, _ in sections.values()])
+    for title in LABELS:
+        if title in figures:
+            text += [markdown(title, rows[title], LABELS[title]), figures[title]["made"] + "\n"]
+    (out / "README.md").write_text("\n".join(text))
     print("\n".join(text))
 
 
-def draw(out: Path, figures: list[list[dict]]) -> None:
-    transforms, filters, grouped, hops, sliding, *spark = figures
-    half = [row for row in transforms if row["transform"] == "rfft"]
-    plot(out / "fft.png", half, "window", "rfft over tumbling windows (Figure 7.8)")
-    plot(out / "fir.png", filters, "taps", "FIR filter (Figure 7.9)")
-    for task, (name, number) in FIGURES.items():
-        rows = [row for row in grouped if row["task"] == task]
-        plot(out / f"{name}.png", rows, "groups", f"{task}{number}")
-    plot(out / "hop.png", hops, "hop", "overlap-add of 256-sample windows (Figure 7.12)")
-    plot(out / "sliding.png", sliding, "hop", "257 bins of 512-sample windows")
-    for name, rows in zip(("spark_batch", "spark_stream"), spark, strict=False):
-        plot(out / f"{name}.png", rows, "groups", "interpolation on Spark, " + name.removeprefix("spark_"))
+def draw(out: Path, figures: dict[str, list[dict]]) -> None:
+    if GROUPS in figures:
+        half = [row for row in figures[FFT] if row["transform"] == "rfft"]
+        plot(out / "fft.png", half, "window", "rfft over tumbling windows (Figure 7.8)")
+        plot(out / "fir.png", figures[FIR], "taps", "FIR filter (Figure 7.9)")
+        for task, (name, number) in FIGURES.items():
+            rows = [row for row in figures[GROUPS] if row["task"] == task]
+            plot(out / f"{name}.png", rows, "groups", f"{task}{number}")
+        plot(out / "hop.png", figures[HOPS], "hop", "overlap-add of 256-sample windows (Figure 7.12)")
+        plot(out / "sliding.png", figures[SLIDING], "hop", "257 bins of 512-sample windows")
+    for title, name in ((SPARK_BATCH, "batch"), (SPARK_STREAM, "stream")):
+        if title in figures:
+            plot(out / f"spark_{name}.png", figures[title], "groups", f"interpolation on Spark, {name}")
 
 
 FIGURES = {

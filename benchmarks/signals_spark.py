@@ -28,7 +28,7 @@ from signals import KEYED, interpolate_each, irregular
 
 MOST_GROUPS_FOR_PANDAS = 20_000
 MOST_STATES = 1_000
-STREAM_BATCH, STREAM_BATCHES = 100_000, 6
+STREAM_BATCH, STREAM_BATCHES = 100_000, 5
 
 
 @contextmanager

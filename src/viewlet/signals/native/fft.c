@@ -317,16 +317,16 @@ i64 vs_rfft(i64 rows, i64 pitch, const double *x, i64 n, i64 all, const double *
     i64 width = 2 * (all ? n : n / 2 + 1);
     double *work = room_for_windows(n);
     if (!work) return -1;
-    if (n / 2 <= LONGEST_OF_LANES)
-        for (i64 r = 0; r < rows; r += BATCH) {
+    i64 step = n / 2 <= LONGEST_OF_LANES ? BATCH : 1;
+    for (i64 r = 0; r < rows; r += step) {
+        i64 few = min_i64(step, rows - r);
+        if (step > 1) {
             const double *at[BATCH];
             for (i64 l = 0; l < BATCH; l++) at[l] = x + min_i64(r + l, rows - 1) * pitch;
-            short_spectra(min_i64(BATCH, rows - r), at, n, width, table, turn, out + r * width);
-        }
-    else
-        for (i64 r = 0; r < rows; r++)
-            half_spectrum(x + r * pitch, pitch, n, width, table, turn, work, out + r * width);
-    for (i64 r = 0; all && r < rows; r++) mirror(n, out + r * width);
+            short_spectra(few, at, n, width, table, turn, out + r * width);
+        } else half_spectrum(x + r * pitch, pitch, n, width, table, turn, work, out + r * width);
+        for (i64 l = r; all && l < r + few; l++) mirror(n, out + l * width);
+    }
     free(work);
     return 0;
 }
