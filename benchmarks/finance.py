@@ -66,7 +66,7 @@ def main() -> None:
     run = Run("finance", options.seconds, patience=5 + 2 * options.seconds)
     for name in options.queries:
         run.whole_stream(name, stream, CASES.get(name))
-    run.seconds, run.patience = options.seconds / 3, 3 + options.seconds
+    run.seconds, run.patience = options.seconds / 3, 2 + options.seconds
     with postgres() as address:
         for name in options.queries:
             run.last_events(name, stream, min(LAST, options.events // 5), systems(name, address))

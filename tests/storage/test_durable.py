@@ -15,6 +15,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -396,3 +397,29 @@ def test_wrong_targets_and_options(path: Path) -> None:
     db.close()
     with pytest.raises(BackendError, match="closed"):
         db.checkpoint()
+
+
+@pytest.mark.parametrize("checkpoint", [False, True])
+def test_rows_replaced_by_key_among_many(
+    tmp_path: Path, checkpoint: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Arrow rows, rows that replace some of them, and single rows beside them come back as they were."""
+
+    def rows(keys: range, value: int) -> pa.Table:
+        return pa.table({"k": pa.array(keys, pa.int64()), "v": pa.array([value] * len(keys), pa.int64())})
+
+    path = tmp_path / "a.viewlet"
+    with viewlet.connect(path, backend="reference", durability="off") as db:
+        db.execute("CREATE TABLE t (k BIGINT PRIMARY KEY, v BIGINT)")
+        db.execute("CREATE MATERIALIZED VIEW v AS SELECT v, count(*) AS n FROM t GROUP BY v")
+        db.insert("t", rows(range(2_000), 1))
+        db.insert("t", rows(range(1_500, 2_500), 2), on_conflict="update")
+        db.insert("t", [(9_000, 3), (9_001, 3)])
+        if checkpoint:
+            db.checkpoint()
+        db.insert("t", [(9_001, 4), (0, 4), (9_002, 4)], on_conflict="update")
+        db.delete("t", [{"k": 1}, {"k": 9_000}, {"k": 2_400}])
+        expected = db.table("t").rows(), db.view("v").rows()
+    assert expected[1] == [(1, 1_498), (2, 999), (4, 3)]
+    with viewlet.connect(path, backend="reference") as db:
+        assert (db.table("t").rows(), db.view("v").rows()) == expected

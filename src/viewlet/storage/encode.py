@@ -91,7 +91,7 @@ def decode_changes(body: bytes, catalog: Catalog) -> dict[str, ArrowChanges]:
 
 def _few_rows(pairs: list[tuple[list[Value], int]], table: Table) -> ArrowChanges:
     columns = to_arrow([tuple(row) for row, _ in pairs], table.columns).columns
-    return arrow_changes(table, columns, np.array([weight for _, weight in pairs], np.int64))
+    return arrow_changes(table, _checked(columns, table), np.array([weight for _, weight in pairs], np.int64))
 
 
 def encode_part(changes: Sequence[Change], columns: Schema) -> bytes:
@@ -148,12 +148,17 @@ def decode_rows(stream: bytes | memoryview, table: Table) -> ArrowChanges:
         return arrow_changes(table, columns, None)
     with pa.ipc.open_stream(pa.py_buffer(stream)) as reader:
         columns = reader.read_all().columns
-    pairs = zip(columns, table.columns, strict=False)
-    checked = [arrow_column(column, declared, table.name) for column, declared in pairs]
+    checked = _checked(columns, table)
     if len(columns) == len(table.columns):
         return arrow_changes(table, checked, None)
     (weights,) = columns[len(table.columns) :]
     return arrow_changes(table, checked, weights.cast(pa.int64()).to_numpy())
+
+
+def _checked(columns: Sequence[pa.ChunkedArray], table: Table) -> list[pa.ChunkedArray]:
+    """The columns of a table, ahead of any that follow, if it takes their values: no file is trusted."""
+    pairs = zip(columns, table.columns, strict=False)
+    return [arrow_column(column, declared, table.name) for column, declared in pairs]
 
 
 def encode_entries(entries: Iterable[tuple[Key, Number]]) -> bytes:
