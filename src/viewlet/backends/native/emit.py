@@ -41,7 +41,7 @@ INLINE_SEARCHES = 12
 FEW_LOOKUPS = 4
 """Up to so many, also for insertions apart."""
 
-MANY_LOOKUPS = 40
+MANY_LOOKUPS = 24
 """Beyond so many the compiler is asked for fewer passes, but where ordered indexes are searched."""
 
 HUGE_LOOKUPS = 160
