@@ -135,12 +135,14 @@ class Arrived:
         places = self._places.find_rows(keys)
         if not len(places) or places.min() < 0 or len(np.unique(places)) < len(places):
             return None
-        return self.log[0].like(self.rows_at(places), np.full(len(places), -1))
+        self._allowed = self.log[0].like(self.rows_at(places), np.full(len(places), -1))
+        return self._allowed
 
     def settled(self, rows: ArrowChanges, *, replace: bool) -> ArrowChanges:
         """What insertions come to where keys are taken, by rows of the log or by one another.
 
-        Of rows with the same key the last one stays if they ``replace``, else the first one.
+        Of rows with the same key the last one stays if they ``replace``, else the first one. What this gives
+        needs no further permission.
         """
         first, last = first_and_last(rows.batch.select(self._slots))
         new = rows.batch.filter(pa.array(np.arange(len(rows)) == (last if replace else first)))
@@ -148,12 +150,14 @@ class Arrived:
         is_taken = places >= 0
         free = new.filter(pa.array(~is_taken))
         if not replace:
-            return rows.like(free, None)
+            self._allowed = rows.like(free, None)
+            return self._allowed
         old, taking = self.rows_at(places[is_taken]), new.filter(pa.array(is_taken))
         differ = pa.array(~_are_equal(old, taking))
         parts = [old.filter(differ), taking.filter(differ), free]
         weights = np.repeat(np.array([-1, 1, 1]), [part.num_rows for part in parts])
-        return rows.like(pa.concat_batches(parts), weights)
+        self._allowed = rows.like(pa.concat_batches(parts), weights)
+        return self._allowed
 
     def add(self, changes: ArrowChanges) -> None:
         """Take over changes that are allowed."""
@@ -208,6 +212,8 @@ def _are_equal(ones: pa.RecordBatch, others: pa.RecordBatch) -> NDArray[np.bool_
     """Which rows are the same; NULL is NULL."""
     same = np.ones(ones.num_rows, bool)
     for one, other in zip(ones.columns, others.columns, strict=True):
-        both_null = pc.and_(one.is_null(), other.is_null())
-        same &= pc.or_(pc.fill_null(pc.equal(one, other), False), both_null).to_numpy(zero_copy_only=False)
+        equal = pc.equal(one, other)
+        if equal.null_count:
+            equal = pc.or_(pc.fill_null(equal, False), pc.and_(one.is_null(), other.is_null()))
+        same &= equal.to_numpy(zero_copy_only=False)
     return same
