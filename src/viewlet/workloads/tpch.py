@@ -56,7 +56,7 @@ def generate(scale: float, part: int = 1, parts: int = 1) -> Path:
     folder = cache_directory() / "tpch" / name
     if folder.is_dir():
         return folder
-    folder.parent.mkdir(parents=True, exist_ok=True)
+    folder.parent.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
         made = Path(scratch) / "data"
         _write_parquet(made, scale, *options)
@@ -77,10 +77,15 @@ def _write_parquet(folder: Path, scale: float, *options: str) -> None:
 
 
 def cache_directory() -> Path:
-    """Where generated data is kept: ``$VIEWLET_DATA``, else the user's cache directory."""
-    if chosen := os.environ.get("VIEWLET_DATA"):
-        return Path(chosen)
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "viewlet"
+    """Where generated data is kept: ``$VIEWLET_DATA``, else the user's cache directory.
+
+    Programs are loaded from there, too, so nobody else may enter.
+    """
+    chosen = os.environ.get("VIEWLET_DATA")
+    root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    folder = Path(chosen) if chosen else root / "viewlet"
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return folder
 
 
 def _generator() -> str:

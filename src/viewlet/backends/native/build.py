@@ -229,7 +229,7 @@ def _build(
 ) -> Path:
     shelf.mkdir(mode=0o700, exist_ok=True)
     _remove_stale(shelf)
-    with tempfile.TemporaryDirectory(prefix="build-", dir=shelf) as folder:
+    with tempfile.TemporaryDirectory(prefix=f"build-{os.getpid()}-", dir=shelf) as folder:
         program, library = Path(folder, "program.c"), Path(folder, "program.so")
         program.write_text(source, encoding="utf-8")
         paths = [flag for include in includes for flag in ("-iquote", str(include))]
@@ -257,10 +257,14 @@ def _head(text: str, lines: int = 40) -> str:
 
 
 def _remove_stale(shelf: Path) -> None:
-    """Folders that a killed builder left behind; a live one is younger than the limit."""
+    """Folders that a killed builder left behind.
+
+    They are old, for another machine may share the cache, and their process is gone, for clocks jump.
+    """
     for folder in shelf.glob("build-*"):
         try:
-            if time.time() - folder.lstat().st_mtime > _STALE_SECONDS:
-                shutil.rmtree(folder, ignore_errors=True)
+            is_old = time.time() - folder.lstat().st_mtime > _STALE_SECONDS
         except FileNotFoundError:
             continue
+        if is_old and not Path("/proc", folder.name.split("-")[1]).exists():
+            shutil.rmtree(folder, ignore_errors=True)
