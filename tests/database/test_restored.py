@@ -50,7 +50,7 @@ def contents(db: Any) -> dict[str, list[str]]:
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=14, deadline=None)
 @given(steps=STEPS)
 def test_refused_batches_leave_no_trace(backend: str, steps: list[tuple[Any, Any, Any]]) -> None:
     """Refused as a sum leaves the range, or as another table of the batch divides by zero."""

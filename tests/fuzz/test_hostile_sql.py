@@ -41,7 +41,7 @@ LONG = {
 }
 
 
-@pytest.mark.parametrize("count", [60, pytest.param(4_000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", [30, pytest.param(4_000, marks=pytest.mark.slow)])
 def test_text_out_of_arbitrary_bytes(count: int) -> None:
     found = Counter(hostile_sql.attempt(data) for data in hostile_sql.random_inputs(5, count))
     assert found["refused"] > count // 10

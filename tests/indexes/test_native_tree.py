@@ -39,6 +39,9 @@ SHAPES = {
     "real": ("ORD_INNER=4", "ORD_LEAF=4", "REAL"),
 }
 
+# The long run has them all: compiling a shape takes longer than the rest of its test.
+QUICK = ("default", "tiny cumulative", "tiny maximum", "pair", "real")
+
 
 def scalar_key(rng: random.Random) -> int:
     """Mostly a few hundred keys around zero, some anywhere, the extremes often."""
@@ -260,7 +263,7 @@ def fuzz(build: Build, defines: tuple[str, ...], seed: int, steps: int) -> None:
         compare(script.operations, build("tree", *defines)(script.words), script.expected)
 
 
-@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("shape", QUICK)
 def test_tree_agrees_with_the_reference(build: Build, shape: str) -> None:
     fuzz(build, SHAPES[shape], seed=1, steps=1000)
 
@@ -272,9 +275,7 @@ def test_tree_agrees_with_the_reference_for_long(build: Build, shape: str, seed:
     fuzz(build, SHAPES[shape], seed, steps=20000)
 
 
-@pytest.mark.parametrize(
-    "shape", ["default", "cumulative", "wide", "tiny", "tiny cumulative", "tiny maximum"]
-)
+@pytest.mark.parametrize("shape", ["default", "tiny cumulative", "tiny maximum"])
 @pytest.mark.parametrize("order", ["ascending", "descending", "shuffled", "comb"])
 def test_building_and_emptying(build: Build, shape: str, order: str) -> None:
     """Grow to hundreds of records and shrink to none, in the orders that stress splits and joins."""

@@ -36,6 +36,11 @@ MORE_ENGINES: list[Engine] = [
 ]
 
 
+def slow(value: object) -> Any:
+    """A parameter for the long run alone."""
+    return pytest.param(value, marks=pytest.mark.slow)
+
+
 def _each(quick: list[Engine], slow: list[Engine]) -> pytest.MarkDecorator:
     params = [pytest.param(engine, id="-".join(engine)) for engine in quick]
     params += [pytest.param(engine, id="-".join(engine), marks=pytest.mark.slow) for engine in slow]
@@ -43,6 +48,9 @@ def _each(quick: list[Engine], slow: list[Engine]) -> pytest.MarkDecorator:
 
 
 engines = _each(ENGINES, MORE_ENGINES)
+
+# For queries that take long to compile: recomputation is seen on many others.
+incremental_engines = _each(ENGINES[1:], [ENGINES[0], *MORE_ENGINES])
 
 # For large data: what takes minutes in Python takes seconds in native code.
 engines_on_large_data = _each(

@@ -11,14 +11,14 @@ from viewlet.workloads.stream import Stream, churn
 QUERIES = queries("finance")
 # Prices are so far apart that AXF's condition (more than 1000) holds for some pairs and not for others.
 BOOKS = {
-    "uniform": order_book.stream(100, order_book.drawn(8), tick=300, brokers=3, deletions=0.4, lifetime=30),
+    "uniform": order_book.stream(60, order_book.drawn(8), tick=300, brokers=3, deletions=0.4, lifetime=30),
     "skewed": order_book.stream(
-        160, order_book.drawn(20, skew=1.0), tick=100, brokers=3, deletions=0.4, seed=1
+        90, order_book.drawn(20, skew=1.0), tick=100, brokers=3, deletions=0.4, seed=1
     ),
-    "walk": order_book.stream(100, order_book.walk(12, spread=2), tick=200, brokers=3, deletions=0.3, seed=2),
-    "nulls": order_book.stream(100, order_book.drawn(8), tick=300, brokers=3, nulls=0.1, lifetime=30, seed=3),
+    "walk": order_book.stream(60, order_book.walk(12, spread=2), tick=200, brokers=3, deletions=0.3, seed=2),
+    "nulls": order_book.stream(60, order_book.drawn(8), tick=300, brokers=3, nulls=0.1, lifetime=30, seed=3),
     "negative": order_book.stream(
-        100,
+        60,
         order_book.drawn(8),
         tick=300,
         brokers=3,
@@ -28,7 +28,7 @@ BOOKS = {
         lifetime=30,
         seed=4,
     ),
-    "adversarial": order_book.adversarial(100, prices=20, tick=100, brokers=3),
+    "adversarial": order_book.adversarial(60, prices=20, tick=100, brokers=3),
 }
 
 
@@ -36,7 +36,7 @@ BOOKS = {
 @pytest.mark.parametrize("query", QUERIES)
 @pytest.mark.parametrize("book", BOOKS)
 def test_book(engine: Engine, query: str, book: str) -> None:
-    replay_everyhow(engine, schema("finance"), {query: QUERIES[query]}, BOOKS[book], size=9, singles=12)
+    replay_everyhow(engine, schema("finance"), {query: QUERIES[query]}, BOOKS[book], size=9, singles=8)
 
 
 @engines

@@ -17,7 +17,7 @@ STRATEGIES = [
         for s in ("higher_order", "view_caches", "first_order", "reevaluate")
     ),
 ]
-EVENTS = 30
+EVENTS = 20
 BOOKS = {
     "benign": order_book.stream(
         EVENTS,

@@ -25,9 +25,9 @@ from strategies import (
     seeded_keyed_case,
 )
 
-QUICK = 28
-QUICK_CASCADES = 8
-QUICK_KEYED = 12
+QUICK = 20
+QUICK_CASCADES = 6
+QUICK_KEYED = 8
 GROUPS_OF_ONE_ROW = [
     "SELECT a, COUNT(*) AS n FROM r GROUP BY a",
     "SELECT a, COUNT(b) AS n, MAX(b) AS m, AVG(b) AS v FROM r GROUP BY a",

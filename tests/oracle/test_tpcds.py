@@ -4,7 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from oracle.harness import Engine, connect, engines, nullable, replay, replay_late, replay_there_and_back
+from oracle.harness import (
+    Engine,
+    connect,
+    engines,
+    incremental_engines,
+    nullable,
+    replay,
+    replay_late,
+    replay_there_and_back,
+)
 from viewlet.workloads import queries, schema, tpcds
 from viewlet.workloads.stream import Stream, churn, load
 
@@ -22,7 +31,7 @@ def stream(sales: int) -> Stream:
     )
 
 
-@engines
+@incremental_engines
 @pytest.mark.parametrize("query", QUERIES)
 def test_sales(engine: Engine, query: str) -> None:
     replay_there_and_back(

@@ -9,14 +9,18 @@ from oracle.harness import (
     connect,
     engines,
     engines_on_large_data,
+    incremental_engines,
     nullable,
     replay,
-    replay_everyhow,
+    replay_late,
+    replay_there_and_back,
+    slow,
 )
 from viewlet.workloads import miniature, queries, schema, tpch
 from viewlet.workloads.stream import Stream, churn, with_nulls
 
 QUERIES = queries("tpch")
+QUICK = ("q01", "q03", "q04", "q11", "q13", "q16", "q18", "q22")
 
 
 @pytest.fixture(scope="module")
@@ -29,10 +33,17 @@ def stream() -> Stream:
     return churn(parents, 5, deletions=0.1).then(churn(orders, 2, deletions=0.3)).then(churn(some, 3))
 
 
-@engines
+@incremental_engines
 @pytest.mark.parametrize("query", QUERIES)
 def test_small_stream(engine: Engine, query: str, stream: Stream) -> None:
-    replay_everyhow(engine, nullable(schema("tpch")), {query: QUERIES[query]}, stream, size=60, singles=24)
+    views = {query: QUERIES[query]}
+    replay_there_and_back(engine, nullable(schema("tpch")), views, stream, size=60, singles=24)
+
+
+@engines
+@pytest.mark.parametrize("query", [query if query in QUICK else slow(query) for query in QUERIES])
+def test_views_created_late(engine: Engine, query: str, stream: Stream) -> None:
+    replay_late(engine, nullable(schema("tpch")), {query: QUERIES[query]}, stream, singles=24)
 
 
 @engines

@@ -15,7 +15,7 @@ from signals.queries import INTERVALS, IRREGULAR, UNIFORM
 from viewlet.signals import reference
 from viewlet.signals.kernels import using
 
-QUICK = settings(max_examples=8, deadline=None)
+QUICK = settings(max_examples=5, deadline=None)
 LONG = settings(max_examples=400, deadline=None)
 SEEDS = st.integers(0, 2**32 - 1)
 CASES = (
@@ -65,7 +65,7 @@ def test_any_split_with_restore_and_advances_at_length(query, data):
 @pytest.mark.native
 @ALL
 def test_native_kernels_agree_with_reference(query, data):
-    @settings(max_examples=8, deadline=None)
+    @QUICK
     @given(data, SEEDS)
     def law(table, seed):
         native = pushed(query, table, cuts_of(table.num_rows, seed))

@@ -106,9 +106,9 @@ def test_the_generator_draws_every_operator() -> None:
 
 
 def test_duckdb() -> None:
-    outcomes = Counter(follow(seed, in_duckdb, 14, 3) for seed in range(60))
-    assert outcomes["followed"] > 15, outcomes
-    assert outcomes["refused"] > 7, outcomes
+    outcomes = Counter(follow(seed, in_duckdb, 14, 3) for seed in range(40))
+    assert outcomes["followed"] > 8, outcomes
+    assert outcomes["refused"] > 3, outcomes
 
 
 def test_triggers() -> None:
@@ -139,7 +139,7 @@ def in_viewlet(data: Data) -> sketches.Store:
 
 
 def test_viewlet() -> None:
-    outcomes = Counter(follow(seed, in_viewlet, 10, 3) for seed in range(5000, 5020))
+    outcomes = Counter(follow(seed, in_viewlet, 10, 3) for seed in range(5000, 5014))
     assert outcomes["followed"] > 2, outcomes
 
 
@@ -149,10 +149,10 @@ def test_parquet(tmp_path: Path) -> None:
         folder.mkdir()
         return sketches.open(duckdb.connect(), write(folder, data))
 
-    outcomes = Counter(follow(seed, in_files, 10, 3) for seed in range(8000, 8020))
-    assert outcomes["followed"] > 4, outcomes
-    outcomes = Counter(follow(seed, in_files, 6, 3, "reference") for seed in range(8100, 8110))
-    assert outcomes["followed"] >= 2, outcomes
+    outcomes = Counter(follow(seed, in_files, 10, 3) for seed in range(8000, 8012))
+    assert outcomes["followed"] > 2, outcomes
+    outcomes = Counter(follow(seed, in_files, 6, 3, "reference") for seed in range(8100, 8107))
+    assert outcomes["followed"] > 0, outcomes
 
 
 @pytest.mark.xdist_group("postgres")

@@ -85,7 +85,7 @@ REFUSED = {
 def test_served(name: str) -> None:
     old, new, attribute = SERVED[name]
     random = Random(name)
-    for _ in range(4):
+    for _ in range(2):
         data = random_data(random, 25)
         connection = load(data)
         store = sketches.open(connection)
