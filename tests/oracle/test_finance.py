@@ -16,9 +16,9 @@ BOOKS = {
         90, order_book.drawn(20, skew=1.0), tick=100, brokers=3, deletions=0.4, seed=1
     ),
     "walk": order_book.stream(60, order_book.walk(12, spread=2), tick=200, brokers=3, deletions=0.3, seed=2),
-    "nulls": order_book.stream(60, order_book.drawn(8), tick=300, brokers=3, nulls=0.1, lifetime=30, seed=3),
+    "nulls": order_book.stream(100, order_book.drawn(8), tick=300, brokers=3, nulls=0.1, lifetime=30, seed=3),
     "negative": order_book.stream(
-        60,
+        100,
         order_book.drawn(8),
         tick=300,
         brokers=3,
