@@ -36,7 +36,7 @@ BOOKS = {
 @pytest.mark.parametrize("query", QUERIES)
 @pytest.mark.parametrize("book", BOOKS)
 def test_book(engine: Engine, query: str, book: str) -> None:
-    replay_everyhow(engine, schema("finance"), {query: QUERIES[query]}, BOOKS[book], size=9, singles=8)
+    replay_everyhow(engine, schema("finance"), {query: QUERIES[query]}, BOOKS[book], size=9, singles=12)
 
 
 @engines
