@@ -130,20 +130,12 @@ class KeptRows:
         if lasts:  # not for a few rows are all others turned into a bag
             self._unfold()
             changes = changes if batch.keyed else self._as_arrow(changes)
-        in_log = lasts and bool(self.table.key) and not self._bag
-        if (
-            in_log
-            and isinstance(changes, ArrowChanges)
-            and changes.weights is None
-            and on_conflict != "error"
-        ):
-            return self._arrived.settled(changes, replace=on_conflict == "update")
+        if lasts and self.table.key and not self._bag:
+            return self._net_in_log(Batch(changes, batch.keyed), on_conflict)
         if isinstance(changes, ArrowChanges):
-            once = changes if changes.inserts or self.table.key else changes.net()  # a key is there once
+            once = changes if changes.inserts else changes.net()
             if self._is_plain(once):
                 return once
-        if in_log:
-            return self._net_in_log(Batch(changes, batch.keyed), on_conflict)
         assert self.bag is self._bag, "all rows and keys are at hand now"
         return self._net_in_bag(batch, on_conflict)
 
@@ -169,8 +161,14 @@ class KeptRows:
 
     def _net_in_log(self, batch: Batch, on_conflict: OnConflict) -> ArrowChanges:
         """The net changes of a table with a primary key where all rows came as Arrow."""
+        changes = batch.changes
+        if isinstance(changes, ArrowChanges):
+            if changes.weights is None and on_conflict != "error":
+                return self._arrived.settled(changes, replace=on_conflict == "update")
+            if self._is_plain(changes):
+                return changes
         keys = self._keys(batch)
-        by_key = batch.keyed and all(change.weight == -1 for change in batch.changes)
+        by_key = batch.keyed and all(change.weight == -1 for change in changes)
         if by_key and (found := self._arrived.leaving(keys)) is not None:
             return found
         present = self._arrived.present(keys)

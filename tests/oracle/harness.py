@@ -126,36 +126,23 @@ def replay_everyhow(
     size: int,
     singles: int,
     check: Check | None = None,
+    late: bool = True,
 ) -> None:
-    """Replay a stream in batches and one by one, away and back at once, and for views created late.
+    """Replay a stream in batches of ``size`` and its last ``singles`` changes one by one; then otherwise.
 
-    A recomputation does not know how changes came: for it, the first replay is all there is to see.
-    """
-    replay_there_and_back(engine, ddl, views, stream, size=size, singles=singles, check=check)
-    if engine[1] != "reevaluate":
-        replay_late(engine, ddl, views, stream, singles=singles, check=check)
-
-
-def replay_there_and_back(
-    engine: Engine,
-    ddl: str,
-    views: Mapping[str, str],
-    stream: Stream,
-    *,
-    size: int,
-    singles: int,
-    check: Check | None = None,
-) -> None:
-    """Replay a stream in batches of ``size`` and its last ``singles`` changes one by one.
-
-    Then all of it is taken away at once, and brought at once. Every view must hold a value in some state.
+    Otherwise is: all of it taken away at once, then brought at once; and, if ``late``, views that are created
+    before the last changes. Every view must hold a value in some state. A recomputation does not know how
+    changes came: for it, the first replay is all there is to see.
     """
     begin, end = stream.first(len(stream) - singles), stream.after(len(stream) - singles)
     steps = [*begin.batches(size), *end.batches(1)]
-    if engine[1] != "reevaluate":
+    recomputes = engine[1] == "reevaluate"
+    if not recomputes:
         steps += [opposite(stream.whole()), stream.whole()]
     found = replay(connect(engine), ddl, views, steps, check=check)
     assert all(found[name] for name in views), f"nothing found: {[name for name in views if not found[name]]}"
+    if late and not recomputes:
+        replay_late(engine, ddl, views, stream, singles=singles, check=check)
 
 
 def replay_late(

@@ -11,8 +11,8 @@ from oracle.harness import (
     incremental_engines,
     nullable,
     replay,
+    replay_everyhow,
     replay_late,
-    replay_there_and_back,
 )
 from viewlet.workloads import queries, schema, tpcds
 from viewlet.workloads.stream import Stream, churn, load
@@ -34,12 +34,18 @@ def stream(sales: int) -> Stream:
 @incremental_engines
 @pytest.mark.parametrize("query", QUERIES)
 def test_sales(engine: Engine, query: str) -> None:
-    replay_there_and_back(
-        engine, nullable(schema("tpcds")), {query: QUERIES[query]}, stream(700), size=300, singles=25
+    replay_everyhow(
+        engine,
+        nullable(schema("tpcds")),
+        {query: QUERIES[query]},
+        stream(700),
+        size=300,
+        singles=25,
+        late=False,
     )
 
 
-@engines
+@incremental_engines
 @pytest.mark.slow
 @pytest.mark.parametrize("query", QUERIES)
 def test_views_created_late(engine: Engine, query: str) -> None:

@@ -12,8 +12,8 @@ from oracle.harness import (
     incremental_engines,
     nullable,
     replay,
+    replay_everyhow,
     replay_late,
-    replay_there_and_back,
     slow,
 )
 from viewlet.workloads import miniature, queries, schema, tpch
@@ -37,10 +37,10 @@ def stream() -> Stream:
 @pytest.mark.parametrize("query", QUERIES)
 def test_small_stream(engine: Engine, query: str, stream: Stream) -> None:
     views = {query: QUERIES[query]}
-    replay_there_and_back(engine, nullable(schema("tpch")), views, stream, size=60, singles=24)
+    replay_everyhow(engine, nullable(schema("tpch")), views, stream, size=60, singles=24, late=False)
 
 
-@engines
+@incremental_engines
 @pytest.mark.parametrize("query", [query if query in QUICK else slow(query) for query in QUERIES])
 def test_views_created_late(engine: Engine, query: str, stream: Stream) -> None:
     replay_late(engine, nullable(schema("tpch")), {query: QUERIES[query]}, stream, singles=24)
