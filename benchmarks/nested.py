@@ -39,6 +39,7 @@ from viewlet.sql.parse import parse
 LIMITS = Path(__file__).parent / "limits"
 RUNTIME = Path(viewlet.backends.native.__file__).parent / "runtime"
 RESULTS = Path(__file__).parent / "results" / "nested"
+RUNS = ("--limit-seconds 0.7",)
 SIZES = (10_000, 100_000, 1_000_000)
 LEVELS = (1_000, 3_000, 10_000)
 SPARSE = 17
