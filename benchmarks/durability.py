@@ -37,6 +37,7 @@ from viewlet.workloads import queries
 
 ROOT = Path(__file__).parents[1]
 RESULTS = Path(__file__).parent / "results" / "durability"
+RUNS = ("--only figures", "--only faults --trials 40")
 TESTS = ROOT / "tests" / "storage"
 sys.path.insert(0, str(TESTS))
 

@@ -39,6 +39,7 @@ from viewlet.sql.parse import parse
 LIMITS = Path(__file__).parent / "limits"
 RUNTIME = Path(viewlet.backends.native.__file__).parent / "runtime"
 RESULTS = Path(__file__).parent / "results" / "nested"
+RUNS = ("--limit-seconds 0.7",)
 SIZES = (10_000, 100_000, 1_000_000)
 LEVELS = (1_000, 3_000, 10_000)
 SPARSE = 17
@@ -94,7 +95,7 @@ def view(task: Task) -> dict[str, Any]:
     blocks = [(t, typed(rows, catalog, t), weights) for t, rows, weights in changes if t in tables]
     done, spent, size = 0, 0.0, 1
     longest = max(batch.num_rows for _, batch, _ in blocks)
-    most = 1 if (sought := CASES[task.query].selects and not engine.tells("v")) else 4096
+    most = 1 if (sought := CASES[task.query].selects and not engine.tells("v")) else 1 << 15
     while done < longest and spent < task.seconds:
         start = time.process_time()
         for table, batch, weights in blocks:

@@ -43,13 +43,23 @@ class Report:
     folder: Path
     note: str
 
+    def clear(self) -> None:
+        """Forget all tables and plots."""
+        for path in (*self.folder.glob("*.png"), *self.folder.glob("results.json")):
+            path.unlink()
+
     def table(
         self, title: str, columns: list[str], rows: list[list[Any]], plot: dict[str, Any] | None = None
     ) -> None:
         """Take a table in, and write everything again; ``plot`` names the axes and gives the series."""
         machine = f"{platform.machine()}, Python {platform.python_version()}, DuckDB {duckdb.__version__}"
         tables = self._tables()
-        tables[title] = {"columns": columns, "rows": rows, "note": f"{machine}. {self.note}", "plot": plot}
+        tables[title] = {
+            "columns": columns,
+            "rows": rows,
+            "note": f"{machine}. {self.note}".strip(),
+            "plot": plot,
+        }
         (self.folder / "results.json").write_text(json.dumps(tables, indent=1))
         print("\n".join(_page(title, tables[title])), "\n", flush=True)
         if plot is not None:

@@ -1,9 +1,6 @@
 """Views on Spark: against re-evaluation, by batch size, by number of partitions, with optimizations off.
 
-    python benchmarks/spark.py --quick                                            # a minute: everything works
-    python benchmarks/spark.py --scale 1 --parts again                            # six queries
-    python benchmarks/spark.py --scale 0.3 --parts all                            # every query, small batches
-    python benchmarks/spark.py --parts breakeven scaling fusion
+    python benchmarks/spark.py --quick    # a minute: everything works; all figures: RUNS below
 
 The TPC-H tables arrive in turn, each in proportion to its size; Viewlet takes them as streams, nation and
 region as static tables. The part of the stream before ``--after`` is applied as one batch, and one batch more
@@ -13,6 +10,7 @@ again      after every batch Viewlet gives the query's rows on the driver; Spark
            over everything that was applied in the end, held as cached DataFrames. Their first run is not
            counted. Rows of both sides are compared.
 all        the same for all 22 queries, with the first of the batch sizes.
+growth     the ratio of both early, half-way and late in the stream, with the first of the batch sizes.
 breakeven  one batch of each size: Spark SQL again, a database in this process, one on Spark by lines to
            processes and by jobs, and what ``explain`` predicts.
 scaling    1, 2 and 4 partitions with a batch that stays the same, and with one that grows with them; bytes
@@ -56,6 +54,11 @@ from viewlet.workloads.stream import Batch, Stream
 RESULTS = Path(__file__).parent / "results" / "spark"
 QUERIES = ("q01", "q03", "q06", "q12", "q17", "q18")
 FEW = 20
+RUNS = (
+    "--scale 1 --parts again --batches 3",
+    "--scale 0.1 --parts all --batches 2",
+    "--scale 0.3 --parts growth breakeven scaling fusion --batches 3",
+)
 DDL = re.sub(
     r"CREATE TABLE (\w+)",
     lambda found: f"CREATE {'STATIC TABLE' if found[1] in tpch.STATIC else 'STREAM'} {found[1]}",
@@ -172,12 +175,51 @@ def against_all(spark: Any, stream: Stream, options: argparse.Namespace) -> None
     compared(spark, stream, options, options.queries or sorted(queries("tpch")), options.sizes[:1], "all")
 
 
+@dataclass(frozen=True)
+class Compared:
+    """A query with batches of one size: what each took, and what the query took again."""
+
+    name: str
+    size: int
+    stages: float
+    ours: list[float]
+    theirs: list[float]
+    same: bool
+
+    @property
+    def ratio(self) -> float:
+        return median(self.theirs) / median(self.ours)
+
+
+def measured(
+    spark: Any,
+    stream: Stream,
+    options: argparse.Namespace,
+    names: list[str],
+    sizes: list[int],
+    after: float,
+) -> Iterator[Compared]:
+    """Every query with every batch size, after a part of the stream."""
+    each = [size for size in sizes for _ in range(options.batches)]
+    workload = Workload.of(stream, [sizes[0], *each], after)
+    again = evaluated_again(spark, workload, names, options.batches)
+    for name in names:
+        with maintained(spark, name, workload.first) as db:
+            refreshed(db, name, workload.batches[0])
+            before = sum(t.rounds for t in db.traffic())
+            fresh = [timed(partial(refreshed, db, name, batch)) for batch in workload.batches[1:]]
+            stages = (sum(t.rounds for t in db.traffic()) - before) / len(fresh)
+        theirs, expected = again[name]
+        same = sorted(map(str, fresh[-1][1])) == sorted(map(str, expected))
+        for i, size in enumerate(sizes):
+            ours = [spent for spent, _ in fresh[i * options.batches : (i + 1) * options.batches]]
+            yield Compared(name, size, stages, ours, theirs, same)
+
+
 def compared(
     spark: Any, stream: Stream, options: argparse.Namespace, names: list[str], sizes: list[int], page: str
 ) -> None:
-    each = [size for size in sizes for _ in range(options.batches)]
-    workload = Workload.of(stream, [sizes[0], *each], options.after)
-    again, base = evaluated_again(spark, workload, names, options.batches), floor(spark)
+    base = floor(spark)
     lines = [
         f"# Views on Spark against re-evaluation{': all queries' if page == 'all' else ''}",
         "",
@@ -189,25 +231,38 @@ def compared(
         "|---|---|---|---|---|---|---|---|",
     ]
     ratios: dict[str, list[float]] = {f"batches of {size:,}": [] for size in sizes}
-    for name in names:
-        with maintained(spark, name, workload.first) as db:
-            refreshed(db, name, workload.batches[0])
-            before = sum(t.rounds for t in db.traffic())
-            fresh = [timed(partial(refreshed, db, name, batch)) for batch in workload.batches[1:]]
-            stages = (sum(t.rounds for t in db.traffic()) - before) / len(fresh)
-        theirs, expected = again[name]
-        same = sorted(map(str, fresh[-1][1])) == sorted(map(str, expected))
-        for i, size in enumerate(sizes):
-            ours = [spent for spent, _ in fresh[i * options.batches : (i + 1) * options.batches]]
-            ratios[f"batches of {size:,}"].append(median(theirs) / median(ours))
-            lines.append(
-                f"| {name} | {size:,} | {stages:.1f} | {stages * base:.0f} | {shown(ours)} | {shown(theirs)} "
-                f"| {median(theirs) / median(ours):.1f} | {'yes' if same else 'NO'} |"
-            )
-            print(lines[-1], flush=True)
+    for found in measured(spark, stream, options, names, sizes, options.after):
+        ratios[f"batches of {found.size:,}"].append(found.ratio)
+        lines.append(
+            f"| {found.name} | {found.size:,} | {found.stages:.1f} | {found.stages * base:.0f} "
+            f"| {shown(found.ours)} | {shown(found.theirs)} "
+            f"| {found.ratio:.1f} | {'yes' if found.same else 'NO'} |"
+        )
+        print(lines[-1], flush=True)
         save(f"{page}.md", lines, options)
     save(f"{page}.md", [*lines, "", f"![ratio by query]({page}.png)"], options)
     plot_ratios(f"{page}.png", names, ratios, options)
+
+
+def growth(spark: Any, stream: Stream, options: argparse.Namespace) -> None:
+    """The same query and batch size early, half-way and late in the stream."""
+    names, shares = options.queries or list(QUERIES), (0.1, 0.5, 0.9)
+    ratios: dict[str, list[float]] = {name: [] for name in names}
+    for share in shares:
+        for found in measured(spark, stream, options, names, options.sizes[:1], share):
+            ratios[found.name].append(found.ratio)
+            print(f"| {found.name} | {share:.0%} | {found.ratio:.1f} |", flush=True)
+    lines = [
+        "# Growing with the stream",
+        "",
+        f"TPC-H at scale {options.scale:g}, {len(stream):,} rows, batches of {options.sizes[0]:,}, local[2]: "
+        f"how many times longer Spark SQL takes again than a batch does here, medians of {options.batches}.",
+        "",
+        f"| query | {' | '.join(f'after {share:.0%}' for share in shares)} |",
+        "|---" * (len(shares) + 1) + "|",
+        *(f"| {name} | {' | '.join(f'{ratio:.1f}' for ratio in found)} |" for name, found in ratios.items()),
+    ]
+    save("growth.md", lines, options)
 
 
 def shown(times: list[float]) -> str:
@@ -415,6 +470,7 @@ def main() -> None:
     parts = {
         "again": against_again,
         "all": against_all,
+        "growth": growth,
         "breakeven": breakeven,
         "scaling": scaling,
         "fusion": fusion,

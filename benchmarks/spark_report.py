@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from os import getloadavg
 from typing import Any
 
-PARTS = ("again", "all", "breakeven", "scaling", "fusion")
+PARTS = ("again", "all", "growth", "breakeven", "scaling", "fusion")
 
 
 def save(name: str, lines: list[str], options: argparse.Namespace) -> None:

@@ -78,6 +78,17 @@ def test_all_suites_run_even_if_one_fails(tree: Path, capfd: pytest.CaptureFixtu
     assert "failed (3)" in index
 
 
+def test_every_run_of_a_suite(tree: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    (tree / "several.py").write_text(
+        '"""Several runs."""\nimport sys\nRUNS = ("--rows 10 --parts a", "--fail", "--last")\n'
+        'if __name__ == "__main__":\n    print(sys.argv[1:])\n    sys.exit(4 * ("--fail" in sys.argv))\n'
+    )
+    assert main(["bench", "several"]) == 1
+    said = capfd.readouterr()
+    assert said.out.splitlines() == ["['--rows', '10', '--parts', 'a']", "['--fail']", "['--last']"]
+    assert "exit code 4" in said.err
+
+
 def test_unknown_suites_are_refused_with_the_choices(tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["bench", "nothing"]) == 1
     assert "small, all" in capsys.readouterr().err

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import Counter
+from decimal import Decimal
 from random import Random
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from sketches.databases import arrow_result, literal, random_changes, random_data
@@ -15,6 +18,7 @@ from viewlet import sketches
 
 pytestmark = pytest.mark.xdist_group("postgres")
 HAVING = "SELECT a FROM r GROUP BY a HAVING sum(d) > 10"
+TEXTS = pa.schema({"g": pa.string(), "m": pa.decimal128(10, 2), "n": pa.int32(), "_weight": pa.int64()})
 
 
 def load(connection: Any, data: Data) -> None:
@@ -163,3 +167,29 @@ def test_text_ranges(postgres: Any) -> None:
     sketch = store.capture(text, on="t.name", ranges=["a", "b", "z"])
     assert sketch.fragments == {0, 2, 3}
     assert arrow_result(store.query(text, use="always")) == Counter([("Zebra",), ("éclair",), ("b%d",)])
+
+
+def test_changes_come_as_text(postgres: Any) -> None:
+    """What COPY writes of changes means the same as before: quotes, line ends, empty texts, NULLs, cents."""
+    random = Random(8)
+    words = ["", None, 'a"b', "line\nend", "comma,", "\\.", "é", "NULL"]
+    text = "SELECT g FROM t WHERE n >= 0 GROUP BY g HAVING sum(m) > 1 AND count(n) < 9"
+    row = lambda: (random.choice(words), Decimal(random.randint(-200, 300)) / 100, random.randint(-1, 3))  # noqa: E731
+    postgres.execute("CREATE TABLE t (g TEXT, m NUMERIC(10, 2), n INT)")
+    store = sketches.open(postgres)
+    sketch = store.capture(text, on="t.g", ranges=["b", "m"], keep="reference", maintain="incremental")
+    rows: list[Any] = []
+    for _ in range(8):
+        gone = random.sample(rows, len(rows) // 3)
+        added = [row() for _ in range(random.choice([0, 1, 12]))]
+        for old in gone:
+            rows.remove(old)
+        rows += added
+        batch = [(r, 1) for r in added] + [(r, -1) for r in gone]
+        columns = {name: [r[place] for r, _ in batch] for place, name in enumerate("gmn")}
+        store.apply({"t": pa.table({**columns, "_weight": [weight for _, weight in batch]}, schema=TEXTS)})
+        assert arrow_result(store.query(text, use="always")) == result(postgres, text)
+        sums = {g: [r for r in rows if r[0] == g and r[2] >= 0] for g in words}
+        kept = {g for g, of in sums.items() if len(of) < 9 and sum(r[1] for r in of) > 1}
+        assert sketch.fragments == {-1 if g is None else bisect_right(["b", "m"], g) for g in kept}
+    assert sketch.costs.captures == 1, sketch.explain()

@@ -29,21 +29,24 @@ class Outcome:
 
 
 def run_suite(suite: Suite, *, quick: bool, output: IO[str] | None) -> Outcome:
-    """Run one suite; what it prints goes to ``output``.
+    """Run one suite, all its runs; what they print goes to ``output``.
 
-    A suite that has no quick form is run in full: the outcome says so.
+    A suite that has no quick form is run in full: the outcome says so. A run that fails does not keep the
+    others from running; the exit code is the first that is not zero.
     """
     is_quick = quick and suite.has_quick
-    command = [sys.executable, str(suite.script), *(["--quick"] if is_quick else [])]
     started, began = time.time(), time.perf_counter()
-    done = subprocess.run(command, stdout=output, check=False)
+    codes = [
+        subprocess.run([sys.executable, str(suite.script), *run], stdout=output, check=False).returncode
+        for run in ([("--quick",)] if is_quick else suite.runs)
+    ]
     seconds = time.perf_counter() - began
     files = tuple(
         path.relative_to(suite.results).as_posix()
         for path in sorted(suite.results.rglob("*"))
         if path.is_file() and path.stat().st_mtime >= started - 1
     )
-    return Outcome(suite.name, done.returncode, seconds, is_quick, str(suite.results), files)
+    return Outcome(suite.name, next(filter(None, codes), 0), seconds, is_quick, str(suite.results), files)
 
 
 def write_index(root: Path, suites: Sequence[Suite], outcomes: Sequence[Outcome]) -> Path:

@@ -2,11 +2,14 @@
 
 ``benchmarks/linalg.py`` is the suite ``linalg``, ``benchmarks/structures/run.py`` is ``structures``, and any
 other ``benchmarks/runtime/maps.py`` is ``runtime/maps``. A file without a main guard is a part of others.
+
+A script of which one command does not make all figures lists its commands as ``RUNS``, a tuple of texts.
 """
 
 from __future__ import annotations
 
 import ast
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,12 +26,13 @@ class BenchmarkError(ViewletError):
 
 @dataclass(frozen=True, slots=True)
 class Suite:
-    """A benchmark script. ``has_quick``: does it know the option ``--quick``?"""
+    """A benchmark script. ``runs``: the options of each run; ``has_quick``: does it know ``--quick``?"""
 
     name: str
     script: Path
     summary: str
     has_quick: bool
+    runs: tuple[tuple[str, ...], ...] = ((),)
 
     @property
     def results(self) -> Path:
@@ -53,9 +57,25 @@ def find_suites(root: Path) -> dict[str, Suite]:
         name = script.relative_to(root).with_suffix("").as_posix().removesuffix("/run")
         text = script.read_text(encoding="utf-8")
         if name != COMPARE and not name.startswith("results/") and "__main__" in text:
-            summary = (ast.get_docstring(ast.parse(text)) or "no description").splitlines()[0]
-            found[name] = Suite(name, script, summary, '"--quick"' in text)
+            module = ast.parse(text)
+            summary = (ast.get_docstring(module) or "no description").splitlines()[0]
+            found[name] = Suite(name, script, summary, '"--quick"' in text, _runs(module))
     return dict(sorted(found.items()))
+
+
+def _runs(module: ast.Module) -> tuple[tuple[str, ...], ...]:
+    """The options of each run, split as a shell would: one run without any unless ``RUNS`` says otherwise.
+
+    >>> _runs(ast.parse('RUNS = ("--rows 10", "--spark")'))
+    (('--rows', '10'), ('--spark',))
+    >>> _runs(ast.parse("pass"))
+    ((),)
+    """
+    for statement in module.body:
+        match statement:
+            case ast.Assign(targets=[ast.Name("RUNS")], value=value):
+                return tuple(tuple(shlex.split(run)) for run in ast.literal_eval(value))
+    return ((),)
 
 
 def choose(suites: Mapping[str, Suite], name: str) -> list[Suite]:

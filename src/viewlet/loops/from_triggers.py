@@ -193,7 +193,7 @@ def _recompute(lowering: Lowering, group: list[Statement], block: BlockBuilder, 
     keys = tuple(Var(key.name, key.type, key.nullable) for key in record.keys)
     name = storage.temporary((record.name, body), keys, typed)
     assign = Assign(record.name, tuple(n for n, _ in typed), name)
-    return (*block.freeze(), Gather(name, named(body, name)), assign)
+    return (*block.freeze(), Gather(name, named(body, name), again=True), assign)
 
 
 def _view(view: View, storage: Storage) -> ViewLoops:

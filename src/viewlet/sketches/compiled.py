@@ -22,7 +22,7 @@ from sqlglot import exp
 from viewlet.backends.base import MapStats
 from viewlet.core.node import transform
 from viewlet.core.scalar import Scalar, Var
-from viewlet.core.types import Column, Kind
+from viewlet.core.types import BIGINT, Column, Kind
 from viewlet.plan.conditions import reads
 from viewlet.plan.nodes import Filter, Plan, Query, Scan
 from viewlet.plan.scope import walk
@@ -151,11 +151,11 @@ class Feed:
 
     def all_rows(self) -> pa.Table:
         """The present rows, equal ones once with their number."""
-        return self._fed(self._backend.run(self._all))
+        return self._fed(self._backend.arrow(self._all, [*(column.type for column in self._read), BIGINT]))
 
     def staged_rows(self) -> pa.Table:
         """The staged changes: as they are at hand, and the triggers select; or by a query that selects."""
-        at_hand = self._backend.staged_columns(self.table, self._read, self.selection is not None)
+        at_hand = self._backend.staged_columns(self.table, self._read, self.selection)
         return self._fed(self._backend.run(self._staged) if at_hand is None else at_hand)
 
     @cached_property

@@ -15,12 +15,16 @@ FORGETTING = 0.7
 """How much of an old measurement counts beside a new one."""
 EXPLORED = 4
 """After how many uses the query is run without the sketch once, to know what is gained."""
-RETRIED = 50
+RETRIED = 25
 """A sketch that does not pay is tried once in so many queries."""
+SPIKE = 3.0
+"""A measurement counts for at most so many times what was expected: the machine may have been busy."""
 MARGIN = 1.1
 """Measurements are noisy: what is gained must exceed its price by this factor."""
 FIRST_FOLLOW, FOLLOW_SHARE = 0.005, 0.2
 """Seconds to follow a batch, without its rows, until that is measured; and that share of the query."""
+MANY = tuple(round(1.5**power) for power in range(50))
+"""The sizes of changes among which the first that is not worth following is looked for."""
 OPERATOR_ROW, TRIGGER_ROW = 20e-6, 2e-6
 """Seconds per row of a batch by operators and by triggers, until they are measured."""
 
@@ -40,7 +44,8 @@ class Mean:
 
     def add(self, measured: float) -> None:
         """Take a measurement into account."""
-        self.value = measured if not self.count else FORGETTING * self.value + (1 - FORGETTING) * measured
+        likely = min(measured, SPIKE * self.value)
+        self.value = measured if not self.count else FORGETTING * self.value + (1 - FORGETTING) * likely
         self.count += 1
 
 
@@ -120,7 +125,7 @@ class Costs:
         self.refreshes += 1
         self.refreshed_rows += rows
         self.refresh_seconds += seconds
-        self.refresh.add(rows, seconds)
+        self.refresh.add(rows, min(seconds, SPIKE * self._follow(rows)))
 
     @property
     def upkeep(self) -> float:
@@ -134,6 +139,18 @@ class Costs:
         """
         light = self._light()
         return light is not None and self._follow(rows) > light
+
+    def foretold(self) -> str:
+        """What the model says of changes to come: which are followed, and from which size on not.
+
+        >>> costs = Costs()
+        >>> costs.captured(0.1)
+        >>> costs.foretold()
+        'changes are followed, 1000 in about 0.0250 s; from about 4988 on the fragments are found anew'
+        """
+        told = f"changes are followed, 1000 in about {self._follow(1000):.4f} s"
+        most = next((rows for rows in MANY if self.light_is_cheaper(rows)), None)
+        return told if most is None else f"{told}; from about {most} on the fragments are found anew"
 
     def _follow(self, rows: int) -> float:
         """Seconds to follow so many changes."""
@@ -171,7 +188,7 @@ class Costs:
         self.forgone += saving
         expected = max(self.runs.value - self.run + 1, 1.0)
         if max(saving * expected, self.forgone) < price:
-            return False
+            return self._try_again(predicted)
         self.forgone, self.waiting = 0.0, 0
         return True
 
@@ -181,7 +198,10 @@ class Costs:
         return full - (self.use.value if self.use.count and self.full.count else full / predicted)
 
     def _try_again(self, predicted: float) -> bool:
-        """A sketch that was measured not to pay may have been unlucky: it is tried again, rarely."""
+        """A sketch that was measured not to pay may have been unlucky: it is tried again, rarely.
+
+        At most a capture's time is lost by that, so one query in ``RETRIED``.
+        """
         self.declined += 1
         return predicted > 1 and self.declined % RETRIED == 0
 

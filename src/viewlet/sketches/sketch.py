@@ -142,8 +142,7 @@ class Sketch:
             if isinstance(self._backend, KeepsViews):
                 self._create_counters(self._backend)
                 return True
-            state = self._state or self._new_state(self._kept_by())
-            state.load()
+            state = self._loaded(self._kept_by())
         except NotIncrementalError as reason:
             if self.way == "instrumented":
                 raise
@@ -153,12 +152,24 @@ class Sketch:
         self.costs.row = OPERATOR_ROW if state.keep == "operators" else TRIGGER_ROW
         return True
 
+    def _loaded(self, keep: Keep) -> State:
+        """The state, filled; by operators if it was to be chosen and no triggers follow the query."""
+        state = self._state
+        try:
+            state = state or self._new_state(keep)
+            state.load()
+        except NotIncrementalError:
+            if self.keep != "auto" or keep == "operators":
+                raise
+            return self._loaded("operators")
+        return state
+
     def _kept_by(self) -> Keep:
-        """Triggers for a large table alone, where they are certain to take little; operators otherwise."""
+        """Triggers, which are quicker, where the data is large enough for a C compiler's time."""
         if self.keep != "auto":
             return self.keep
-        alone = len(self.schema) == 1 and self._backend.count(self.schema[0].name) >= self._backend.large
-        return "native" if alone and not has_top(self.query.plan) else "operators"
+        large = any(self._backend.count(table.name) >= self._backend.large for table in self.schema)
+        return "native" if large and not has_top(self.query.plan) else "operators"
 
     def _new_state(self, keep: Keep) -> State:
         if keep == "operators":
@@ -341,6 +352,8 @@ class Sketch:
         lines.append(
             f"refreshes: {costs.refreshes} by {costs.refreshed_rows} changes in {costs.refresh_seconds:.4f} s"
         )
+        if self._state is not None and self.maintain == "auto":
+            lines.append(costs.foretold())
         lines.append(f"uses: {costs.use.count}, of late in {costs.use.value:.4f} s")
         lines.append(f"runs without: {costs.full.count}, of late in {costs.full.value:.4f} s")
         gain = costs.gain(self.predicted_gain())

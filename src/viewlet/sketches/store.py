@@ -106,7 +106,7 @@ class Store:
         are followed or the sketch is captured again, whichever is cheaper, unless ``maintain`` says. An
         ``eager`` sketch does so with every :meth:`apply`, others when they are used. ``bound`` limits the
         reserve of the buffers for MIN, MAX and top-k. ``keep`` says what follows: ``operators`` beside the
-        database, or ``native`` triggers compiled for the sketch; by itself, triggers for one large table.
+        database, or ``native`` triggers compiled for the sketch; by itself, triggers for large tables.
         Without ``optimize`` changes are neither tested for join partners (by Bloom filters, operators) nor
         selected before they are fetched (triggers), which is for measurements.
         """

@@ -142,9 +142,12 @@ class Operations:
                 self._add(op)
             case Flush():
                 self.out.line("flush_later(x);")
-            case Gather(record, body):
+            case Gather(record, body, again):
                 at = self.records[record]
-                self.out.line(f"{at.name}_clear(a, {at.map});")
+                if again:
+                    self._reset(at)
+                else:
+                    self.out.line(f"{at.name}_clear(a, {at.map});")
                 with self.out.block():
                     self.nested(body)
             case Assign():
@@ -453,7 +456,19 @@ class Operations:
             for member, value in amounts:
                 self.out.line(f"{note}->{member} = {value.text};")
 
+    def _reset(self, at: CRecord) -> None:
+        """Every entry stays where it is, with zeros."""
+        head = f"for ({at.name}_record *t = {at.name}_next(a, {at.map}, NULL); t; "
+        with self.out.block(f"{head}t = {at.name}_next(a, {at.map}, t))"):
+            self._zero(at, "t", [field.name for field in at.record.fields])
+
+    def _zero(self, at: CRecord, entry: str, fields: Sequence[str]) -> None:
+        for name in fields:
+            zero = "(vl_pair){0, 0}" if at.form(name) is Form.PAIR else "0"
+            self.out.line(f"{entry}->{at.field(name)} = {zero};")
+
     def _assign(self, op: Assign) -> None:
+        """Entries of the temporary that are zeros still were gathered last time and not now."""
         at, new = self.records[op.record], self.records[op.temporary]
         pairs = [(at.field(name), new.field(name)) for name in op.fields]
         width = range(len(at.record.keys))
@@ -461,21 +476,37 @@ class Operations:
         keys = ", ".join(f".k{i} = {{0}}->key.k{i}" for i in width) + nulls.replace("{}", "{0}")
         there = self.out.fresh("n")
         self.out.line(f"uint64_t {there} = 0;")
-        head = f"for (const {new.name}_record *t = {new.name}_next(a, {new.map}, NULL); t; "
-        with self.out.block(f"{head}t = {new.name}_next(a, {new.map}, t))"):
+        with self.out.block(f"for ({new.name}_record *t = {new.name}_from(a, {new.map}, 1); t;)"):
+            self.out.line("const uint32_t id = t->id;")
             self.out.line(f"const {at.name}_key key = {{{keys.format('t')}}};")
-            self.out.line(f"{at.name}_record *e = {at.name}_touch(a, {at.map}, &key);")
-            tell_before(self.out, at, "e")
-            remember(self.out, at, "e")
-            see(self.out, at, "e")
-            for own, other in pairs:
-                self.out.line(f"e->{own} = t->{other};")
-            watch(self.out, at, "e", [own for own, _ in pairs])
-            note_seen(self.out, at, "e")
-            self.out.line(f"{there} += !({empty(at).replace('(r)', 'e')});")
-            self.out.line(f"{at.name}_leave(a, {at.map}, e);")
+            with self.out.block(f"if (VL_UNLIKELY({empty(new).replace('(r)', 't')}))"):
+                self.out.line(f"{at.name}_record *e = {at.name}_look(a, {at.map}, &key);")
+                with self.out.block("if (e)"):
+                    self._clear_entry(op, at)
+                self.out.line(f"{new.name}_leave(a, {new.map}, t);")
+            with self.out.block("else"):
+                self.out.line(f"{at.name}_record *e = {at.name}_touch(a, {at.map}, &key);")
+                tell_before(self.out, at, "e")
+                remember(self.out, at, "e")
+                see(self.out, at, "e")
+                for own, other in pairs:
+                    self.out.line(f"e->{own} = t->{other};")
+                watch(self.out, at, "e", [own for own, _ in pairs])
+                note_seen(self.out, at, "e")
+                self.out.line(f"{there} += !({empty(at).replace('(r)', 'e')});")
+                self.out.line(f"{at.name}_leave(a, {at.map}, e);")
+            self.out.line(f"t = {new.name}_from(a, {new.map}, id + 1);")
         with self.out.block(f"if ({at.count} != {there})"):  # there are others
             self._clear_others(op, at, new, keys)
+
+    def _clear_entry(self, op: Assign, at: CRecord) -> None:
+        """The fields of the entry ``e`` become 0."""
+        tell_before(self.out, at, "e")
+        remember(self.out, at, "e")
+        see(self.out, at, "e")
+        self._zero(at, "e", op.fields)
+        note_seen(self.out, at, "e")
+        self.out.line(f"{at.name}_leave(a, {at.map}, e);")
 
     def _clear_others(self, op: Assign, at: CRecord, new: CRecord, keys: str) -> None:
         """The fields of entries whose key is not in the temporary become 0."""
@@ -484,14 +515,7 @@ class Operations:
             self.out.line("const uint32_t id = e->id;")
             self.out.line(f"const {new.name}_key key = {{{keys.format('e')}}};")
             with self.out.block(f"if (!{new.name}_look(a, {new.map}, &key))"):
-                tell_before(self.out, at, "e")
-                remember(self.out, at, "e")
-                see(self.out, at, "e")
-                for name in op.fields:
-                    zero = "(vl_pair){0, 0}" if at.form(name) is Form.PAIR else "0"
-                    self.out.line(f"e->{at.field(name)} = {zero};")
-                note_seen(self.out, at, "e")
-                self.out.line(f"{at.name}_leave(a, {at.map}, e);")
+                self._clear_entry(op, at)
             self.out.line(f"e = {at.name}_from(a, {at.map}, id + 1);")
 
     def _emit(self, row: Sequence[Scalar], amount: Amount) -> None:

@@ -18,7 +18,7 @@ from viewlet.backends.native.orders import COrder
 from viewlet.core.scalar import Call, Const, Scalar, Var
 from viewlet.core.types import Type
 from viewlet.loops.nodes import Seek
-from viewlet.loops.ranges import type_interval
+from viewlet.loops.ranges import Interval, type_interval
 
 if TYPE_CHECKING:
     from viewlet.backends.native.operations import Operations
@@ -28,6 +28,9 @@ STRIDE = 4
 
 STEPS = 8
 """So many keys an edge may have moved on before it is sought anew."""
+
+BULK: Interval = (-(1 << 62), 1 << 62)
+"""What a wide sum in an array may be: ``ordered_sums.h`` sees to it."""
 
 
 def key_value(kind: Type, text: str) -> CValue:
@@ -72,14 +75,26 @@ class Walk:
         """Where the last search of its kind ended."""
         return self.order.point(self.operations.records[self.op.along.record].name, self.op.point)
 
+    @property
+    def sums(self) -> str:
+        """The C type of the sums on the way."""
+        return f"{self.order.name}_rec"
+
+    def value(self, text: str, form: Form, kind: Type) -> CValue:
+        """A sum on the way, of a field of this form."""
+        return CValue(text, form, None, type_interval(kind))
+
     def begin(self) -> None:
         """What does not change during the walk."""
-        name = self.order.name
         if self.op.key is None:
             at = self.operations.records[self.op.along.record]
-            self.out.line(f"const {name}_rec all = {self.order.whole(at.name, self.index)};")
+            self._write_all(self.order.whole(at.name, self.index))
         self.operations.block(self.op.first)
-        self.out.line(f"{name}_rec before = {name}_none();")
+        self.out.line(f"{self.sums} before = {{0}};")
+
+    def _write_all(self, whole: str) -> None:
+        """``all``: the sums over all entries."""
+        self.out.line(f"const {self.sums} all = {whole};")
 
     def _ask(self, key: str, run: str) -> None:
         """``in``: does an entry with this key, or the point behind these sums, lie before the edge?"""
@@ -92,8 +107,7 @@ class Walk:
             member = self.order.member(running.field)
             text = f"ORD_MINUS(all.{member}, {run}{member})" if running.behind else f"{run}{member}"
             form = next(form for i, form in self.order.fields if self.order.member_of(i) == member)
-            value = CValue(text, form, None, type_interval(running.var.type))
-            inner.names[running.var.name] = inner.scalars.named(value)
+            inner.names[running.var.name] = inner.scalars.named(self.value(text, form, running.var.type))
         inner.block(self.op.body)
         self.out.line(f"bool in = {'false' if self.op.holds else 'true'};")
         self._conditions(inner, self.op.conditions)
@@ -270,12 +284,18 @@ class TreeWalk(Walk):
         with self.out.block(f"for (uint32_t level = {self.tree}->height; level > 0; level--)"):
             self._halve("inner", "node->len - 1")
             self.out.line("at = node->child[low];")
+        self._fetch()
         self._halve("leaf", "node->len")
         self.out.line(f"{edge}.side = 0;")
         self.out.line(f"{edge}.after = low == node->len;")
         self.out.line(f"{edge}.key = node->keys[low - {edge}.after];")
         self._remember(f"{edge}.key + {edge}.after", f"!({edge}.after && {edge}.key == INT64_MAX)")
         self._keep()
+
+    def _fetch(self) -> None:
+        """The leaf of a large tree is seldom in the cache: ask for all of it at once."""
+        fetch = f"vl_prefetch_node(a, at, sizeof({self.order.tree}_leaf))"
+        self.out.line(f"if ({self.tree}->size > ORD_LARGE) {fetch};")
 
     def _halve(self, kind: str, slots: str) -> None:
         self.out.line(f"const {self.order.tree}_{kind} *node = vl_at(a, at);")
@@ -291,9 +311,25 @@ class TreeWalk(Walk):
 
 
 class DenseWalk(Walk):
-    """Through a flat array: a few slots on from where the edge was, or level by level from the coarsest."""
+    """Through a flat array: a few slots on from where the edge was, or level by level from the coarsest.
+
+    No sum of an array leaves 64 bits, so the walk takes no wider ones.
+    """
 
     __slots__ = ()
+
+    @property
+    def sums(self) -> str:
+        """The C type of the sums on the way."""
+        return f"{self.order.name}_dense_held"
+
+    def value(self, text: str, form: Form, kind: Type) -> CValue:
+        """A sum on the way, of a field of this form."""
+        return CValue(text, Form.I64, None, type_interval(kind) if form is Form.I64 else BULK)
+
+    def _write_all(self, whole: str) -> None:
+        self.out.line(f"const {self.order.name}_rec whole = {whole};")
+        self.out.line(f"const {self.sums} all = {self.order.name}_dense_narrow(&whole);")
 
     def write(self) -> None:
         """Find the edge: slot ``i`` is the first that does not lie before it."""
@@ -330,7 +366,7 @@ class DenseWalk(Walk):
         with self.out.block(f"if ({point}.known && {point}.key >= flat->low && from <= slots)"):
             self.out.line("i = from;")
             for member in self.members:
-                self.out.line(f"before.{member} = {point}.before.{member};")
+                self.out.line(f"before.{member} = (int64_t){point}.before.{member};")
             self.out.line(f"uint32_t left = {STEPS};")
             with self.out.block("for (; left > 0 && i < slots; left--)"):
                 self._ask_slot("i", "ORD_PLUS(before.{0}, cell[i].{0})")
@@ -348,7 +384,7 @@ class DenseWalk(Walk):
         """Eight blocks of each level at most: those below what the level above has not passed."""
         name = f"{self.order.name}_dense"
         self.out.line("i = 0;")
-        self.out.line(f"before = {self.order.name}_none();")
+        self.out.line(f"before = ({self.sums}){{0}};")
         with self.out.block(f"for (uint32_t level = {name}_height(flat); level-- > 0;)"):
             self.out.line(f"const {name}_held *const part = cell + {name}_places(flat, level);")
             self.out.line("const uint64_t width = UINT64_C(1) << 3 * level;")

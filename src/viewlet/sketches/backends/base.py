@@ -48,6 +48,9 @@ class Backend(Reader, Protocol):
     def run(self, text: str) -> pa.Table:
         """The result of a query."""
 
+    def arrow(self, text: str, kinds: Sequence[Type]) -> pa.Table:
+        """The result of a query of many rows of the given types, by the quickest way; names do not count."""
+
     def limits(self, table: str, column: Column) -> tuple[Value, Value]:
         """The least and the greatest value of a column, physical; NULL for an empty one."""
 
@@ -75,10 +78,12 @@ class Backend(Reader, Protocol):
     def pending(self, since: Version, tables: Iterable[Table]) -> int | None:
         """How many changes there were since a version, about; ``None`` if they are unknown."""
 
-    def staged_columns(self, table: Table, columns: Sequence[Column], selecting: bool) -> pa.Table | None:
-        """Some columns of the staged changes and ``_weight``, if they are at hand without a query.
+    def staged_columns(
+        self, table: Table, columns: Sequence[Column], selection: exp.Expr | None
+    ) -> pa.Table | None:
+        """Some columns of the staged changes and ``_weight``, if there is a quicker way than a query.
 
-        ``selecting`` says that a query would fetch some of the changes only.
+        Changes that do not satisfy the ``selection`` need not be among them.
         """
 
     def staged_rows(self, table: Table, columns: Sequence[Column]) -> list[Row]:

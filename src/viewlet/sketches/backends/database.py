@@ -121,6 +121,10 @@ class ViewletDatabase:
         """The result of a query."""
         return self._database.sql(text)
 
+    def arrow(self, text: str, kinds: Sequence[Type]) -> pa.Table:
+        """Results come in columns."""
+        return self.run(text)
+
     def rows(self, text: str, kinds: Sequence[Type]) -> list[Row]:
         """The rows of a query as physical values."""
         return arrow_rows(self.run(text), kinds)
@@ -169,7 +173,9 @@ class ViewletDatabase:
         """Changes are not kept."""
         return 0 if since == self.version() else None
 
-    def staged_columns(self, table: Table, columns: Sequence[Column], selecting: bool) -> pa.Table | None:
+    def staged_columns(
+        self, table: Table, columns: Sequence[Column], selection: exp.Expr | None
+    ) -> pa.Table | None:
         """Never asked for: nothing is staged."""
         raise AssertionError(f"changes of {table.name} are not staged")
 

@@ -47,8 +47,8 @@ class DuckDB:
         self._catalog = Catalog()
         self._nested = False
         self._applied: list[tuple[int, str, pa.Table]] = []
-        self._since = 0
-        self._logged: dict[str, int] = {}
+        self._since, self._since_is_set = 0, True
+        self._at_hand = False
         self._number: int | None = None
         for statement in (
             f"CREATE SCHEMA IF NOT EXISTS {SCHEMA}",
@@ -106,8 +106,10 @@ class DuckDB:
         values = self._values(partition, fragments)
         if values is None:
             return in_ranges(partition, fragments, column)
-        # As one piece of text: a tree of a thousand literals takes longer to copy than the query to run.
-        listed = exp.Var(this=f"[{', '.join(literal(v, partition.type).sql('duckdb') for v in values)}]")
+        # As one piece of text: a tree of a thousand literals takes longer to write than the query to run.
+        whole = partition.type.is_integer
+        texts = map(str, values) if whole else (literal(v, partition.type).sql("duckdb") for v in values)
+        listed = exp.Var(this=f"[{', '.join(texts)}]")
         inside = exp.In(this=column, query=exp.select(exp.Unnest(expressions=[listed])).subquery())
         if NULL_FRAGMENT not in fragments:
             return inside
@@ -178,8 +180,15 @@ class DuckDB:
         return query.sql("duckdb")
 
     def run(self, text: str) -> pa.Table:
-        """The result of a query."""
+        """The result of a query; the variable that texts over changes read is set for the first of them."""
+        if not self._since_is_set and SINCE in text:
+            self._fetch(f"SET VARIABLE {SINCE} = {self._since}::BIGINT")
+            self._since_is_set = True
         return self._connection.sql(text).to_arrow_table()
+
+    def arrow(self, text: str, kinds: Sequence[Type]) -> pa.Table:
+        """Results come in columns."""
+        return self.run(text)
 
     def rows(self, text: str, kinds: Sequence[Type]) -> list[Row]:
         """The rows of a query as physical values."""
@@ -283,12 +292,15 @@ class DuckDB:
         )
         if deleted:
             same = " AND ".join(f't."{c}" IS NOT DISTINCT FROM b."{c}"' for c in table.column_names)
-            grouped = f"SELECT {columns}, count(*) AS n FROM _viewlet_batch WHERE {WEIGHT} < 0 GROUP BY ALL"
+            grouped = (
+                f"SELECT {columns}, count(*) AS _copies FROM _viewlet_batch WHERE {WEIGHT} < 0 GROUP BY ALL"
+            )
             partition = ", ".join(f't."{c}"' for c in table.column_names)
             ((found,),) = run(
-                f'DELETE FROM "{table.name}" WHERE rowid IN (SELECT id FROM (SELECT t.rowid AS id, b.n, '
-                f'row_number() OVER (PARTITION BY {partition}) AS place FROM "{table.name}" t '
-                f"JOIN ({grouped}) b ON {same}) WHERE place <= n)"
+                f'DELETE FROM "{table.name}" WHERE rowid IN (SELECT _id FROM ('
+                f"SELECT t.rowid AS _id, b._copies, row_number() OVER (PARTITION BY {partition}) AS _place "
+                f'FROM "{table.name}" t '
+                f"JOIN ({grouped}) b ON {same}) WHERE _place <= _copies)"
             )
             if found != deleted:
                 raise missing_rows(table, deleted, found)
@@ -305,25 +317,33 @@ class DuckDB:
 
     def stage(self, since: Version, tables: Iterable[Table]) -> dict[str, int] | None:
         """The logs after a version, unless a table changed behind the store's back."""
-        self._since = since
-        counts: dict[str, int] = {}
-        for table in tables:
-            # All in one call: statements cost more than what they do.
-            ((expected, first, count, staged, self._number),) = self._fetch(
-                f"SET VARIABLE {SINCE} = {int(since)}::BIGINT; "
-                f'SELECT count, since, (SELECT count(*) FROM "{table.name}"), '
-                f"(SELECT count(*) FROM {_log(table.name)} WHERE {VERSION} > {int(since)}), "
-                f"(SELECT number FROM {SCHEMA}.version) "
-                f"FROM {SCHEMA}.tracked WHERE name = {exp.Literal.string(table.name).sql('duckdb')}"
-            )
+        names = [table.name for table in tables]
+        counted = " UNION ALL ".join(f'SELECT {n}, count(*) FROM "{name}"' for n, name in enumerate(names))
+        known = self._fetch(f"SELECT name, count, since, number FROM {SCHEMA}.tracked, {SCHEMA}.version")
+        tracked = {name: (count, first) for name, count, first, _ in known}
+        self._number = known[0][-1]
+        self._since, self._since_is_set = since, False
+        for number, count in self._fetch(counted):
+            expected, first = tracked[names[number]]
             if count != expected:
                 self._next_version()
-                self._reset(table.name)
+                self._reset(names[number])
                 return None
             if since < first:
                 return None
-            counts[table.name] = staged
-        self._logged = counts
+        return self._staged_counts(since, names)
+
+    def _staged_counts(self, since: int, names: Sequence[str]) -> dict[str, int]:
+        """How many changes came after a version: in the batches at hand, if they are all, or in the logs."""
+        recent = [entry for entry in self._applied if entry[0] > since]
+        self._at_hand = {version for version, _, _ in recent} == set(range(since + 1, self.version() + 1))
+        if self._at_hand:
+            counts = {name: sum(len(rows) for _, of, rows in recent if of == name) for name in names}
+        else:
+            counts = {
+                name: self._fetch(f"SELECT count(*) FROM {_log(name)} WHERE {VERSION} > {since}")[0][0]
+                for name in names
+            }
         return {name: count for name, count in counts.items() if count}
 
     def pending(self, since: Version, tables: Iterable[Table]) -> int | None:
@@ -331,15 +351,17 @@ class DuckDB:
         names = {table.name for table in tables}
         return sum(len(rows) for version, name, rows in self._applied if version > since and name in names)
 
-    def staged_columns(self, table: Table, columns: Sequence[Column], selecting: bool) -> pa.Table | None:
-        """The batches that went through this object, if these are all that the log has.
+    def staged_columns(
+        self, table: Table, columns: Sequence[Column], selection: exp.Expr | None
+    ) -> pa.Table | None:
+        """The batches that went through this object, if there were no others.
 
         To select among them is the query's business: here that is quick.
         """
         parts = [
             rows for version, name, rows in self._applied if version > self._since and name == table.name
         ]
-        if selecting or not parts or sum(map(len, parts)) != self._logged[table.name]:
+        if selection is not None or not parts or not self._at_hand:
             return None
         return pa.concat_tables(parts).select([*(column.name for column in columns), WEIGHT])
 

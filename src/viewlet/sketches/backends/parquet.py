@@ -182,6 +182,10 @@ class Parquet:
         self._show()
         return self._engine.run(text)
 
+    def arrow(self, text: str, kinds: Sequence[Type]) -> pa.Table:
+        """Results come in columns."""
+        return self.run(text)
+
     def rows(self, text: str, kinds: Sequence[Type]) -> list[Row]:
         """The rows of a query as physical values."""
         return arrow_rows(self.run(text), kinds)
@@ -256,7 +260,9 @@ class Parquet:
                 found[table.name] = paths
         return found
 
-    def staged_columns(self, table: Table, columns: Sequence[Column], selecting: bool) -> pa.Table | None:
+    def staged_columns(
+        self, table: Table, columns: Sequence[Column], selection: exp.Expr | None
+    ) -> pa.Table | None:
         """From the files themselves: for an engine to select among them would take longer."""
         return read_columns(self._staged[table.name], [*(column.name for column in columns), WEIGHT])
 

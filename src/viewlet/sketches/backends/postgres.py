@@ -13,10 +13,11 @@ from contextlib import contextmanager
 from typing import Any
 
 import pyarrow as pa
+from pyarrow import csv
 from sqlglot import exp
 
 from viewlet.backends.base import Change
-from viewlet.core.types import Column, Kind, Type, Value
+from viewlet.core.types import BIGINT, Column, Kind, Type, Value
 from viewlet.errors import BackendError
 from viewlet.sketches.backends.base import Version, catalog_of, missing_rows, weighted_batch
 from viewlet.sketches.cost import Skipping
@@ -28,11 +29,14 @@ from viewlet.sketches.plan_to_sql import literal, type_to_sql
 from viewlet.sketches.scans import WEIGHT
 from viewlet.sketches.use import in_ranges
 from viewlet.sql.catalog import Catalog, Table
-from viewlet.values import read_column
+from viewlet.values import arrow_type, read_column
 
 SCHEMA = "viewlet_sketches"
 SAMPLE = 200_000
 MAX_FORGOTTEN = 2000
+VERSION = "pg_current_snapshot()::text, coalesce(pg_current_xact_id_if_assigned()::text, '0'), last_value"
+COPIED = frozenset({Kind.DATE, Kind.DECIMAL, Kind.VARCHAR})
+"""What Arrow reads in the text of a COPY whatever the server's settings are, besides whole numbers."""
 TRIGGERS = (
     ("insert", "REFERENCING NEW TABLE AS appeared", "appeared", None),
     ("delete", "REFERENCING OLD TABLE AS disappeared", None, "disappeared"),
@@ -53,8 +57,13 @@ class Postgres:
         self._nested = False
         self._described: object = None
         self._catalog = Catalog()
+        self._version: Version = None
+        self._unseen: dict[str, str] = {}
+        self._copied: set[str] = set()
         with self.snapshot():
             self._run(f"CREATE SCHEMA IF NOT EXISTS {SCHEMA}")
+            self._run(f"CREATE SEQUENCE IF NOT EXISTS {SCHEMA}.entries")
+            self._run(f"CREATE TABLE IF NOT EXISTS {SCHEMA}.forgotten (transaction xid8, is_floor boolean)")
             self._run(f"CREATE TABLE IF NOT EXISTS {SCHEMA}.saved (name text PRIMARY KEY, content bytea)")
 
     def _run(self, text: str, values: Sequence[Any] = ()) -> Any:
@@ -91,7 +100,7 @@ class Postgres:
 
     def staged(self, name: str) -> exp.Subquery:
         """What the sketch has not seen of the log."""
-        return exp.select("*").from_(f'pg_temp."{SCHEMA}_unseen_{name}"').subquery(f"staged_{name}")
+        return exp.select("*").from_(_copy(name)).subquery(f"staged_{name}")
 
     def condition(self, partition: Partition, fragments: frozenset[int]) -> exp.Expr:
         """An OR of ranges: index scans, combined as bitmaps."""
@@ -147,14 +156,34 @@ class Postgres:
     def run(self, text: str) -> pa.Table:
         """The result of a query."""
         with self.snapshot():
+            self._copy_unseen(text)
             cursor = self._run(text)
             names = [column.name for column in cursor.description]
             rows = cursor.fetchall()
         columns = list(zip(*rows, strict=True)) or [() for _ in names]
         return pa.Table.from_arrays([pa.array(list(column)) for column in columns], names=names)
 
+    def arrow(self, text: str, kinds: Sequence[Type]) -> pa.Table:
+        """As text that Arrow reads, where its meaning is certain: rows made by Python would take longer."""
+        if not all(kind.is_integer or kind.kind in COPIED for kind in kinds):
+            return self.run(text)
+        names = [f"c{place}" for place in range(len(kinds))]
+        days = [kind.kind is Kind.DATE for kind in kinds]
+        listed = [f"{n} - DATE 'epoch'" if day else n for n, day in zip(names, days, strict=True)]
+        types = [pa.int32() if day else arrow_type(kind) for kind, day in zip(kinds, days, strict=True)]
+        inner = f"SELECT {', '.join(listed)} FROM ({text}) AS t ({', '.join(names)})"
+        with (
+            self.snapshot(),
+            self._connection.cursor().copy(f"COPY ({inner}) TO STDOUT (FORMAT csv)") as copy,
+        ):
+            table = _read_csv(b"".join(copy), dict(zip(names, types, strict=True)))
+        if table is None:
+            return self.run(text)
+        return table.cast(pa.schema(zip(names, map(arrow_type, kinds), strict=True)))
+
     def rows(self, text: str, kinds: Sequence[Type]) -> list[Row]:
         """The rows of a query as physical values."""
+        self._copy_unseen(text)
         columns = [list(column) for column in zip(*self._fetch(text), strict=True)] or [[] for _ in kinds]
         return list(zip(*map(_physical, columns, kinds), strict=True))
 
@@ -214,34 +243,32 @@ class Postgres:
             raise SketchError("a transaction is open on the connection: commit it first")
         usual = self._connection.isolation_level
         self._connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
-        self._nested = True
+        self._nested, self._version = True, None
+        self._copied.clear()
         try:
             with self._connection.transaction():
                 yield
         finally:
-            self._nested = False
+            self._nested, self._version = False, None
             self._connection.isolation_level = usual
 
     def version(self) -> Version:
-        """The snapshot, and how much of the own transaction's changes: its number and the last entry."""
-        with self.snapshot():
-            ((snapshot, own),) = self._fetch(
-                "SELECT pg_current_snapshot()::text, coalesce(pg_current_xact_id_if_assigned()::text, '0')"
-            )
-            ((last,),) = (
-                self._fetch(f"SELECT last_value FROM {SCHEMA}.entries") if self._has_log() else ((0,),)
-            )
-        return snapshot, int(own), last if int(own) else 0
+        """The snapshot, and how much of the own transaction's changes: its number and the last entry.
 
-    def _has_log(self) -> bool:
-        ((known,),) = self._fetch("SELECT to_regclass(%s) IS NOT NULL", [f"{SCHEMA}.entries"])
-        return bool(known)
+        Read once for a snapshot and its changes: a transaction gets its number also by other writing.
+        """
+        with self.snapshot():
+            if self._version is None:
+                (found,) = self._fetch(f"SELECT {VERSION} FROM {SCHEMA}.entries")
+                self._version = _version(*found)
+            return self._version
 
     def apply(self, changes: Mapping[Table, Sequence[Change]]) -> None:
         """Change the tables; the triggers write the log."""
         with self.snapshot():
             for table, part in changes.items():
                 self._apply(table, part)
+            self._version = None
 
     def _apply(self, table: Table, changes: Sequence[Change]) -> None:
         batch = weighted_batch(table, changes)
@@ -257,13 +284,16 @@ class Postgres:
                 copy.write_row(row)
         deleted = sum(row[-1] < 0 for row in rows)
         if deleted:
-            same = " AND ".join(f'ARRAY[t."{c}"] = ARRAY[b."{c}"]' for c in table.column_names)
+            same = " AND ".join(
+                f'ARRAY[t."{name}"] = ARRAY[b."{name}"]' if values.null_count else f't."{name}" = b."{name}"'
+                for name, values in zip(table.column_names, batch.columns, strict=False)
+            )
             listed = ", ".join(f't."{c}"' for c in table.column_names)
             found = self._run(
-                f'DELETE FROM "{table.name}" WHERE ctid = ANY (ARRAY(SELECT id FROM ('
-                f"SELECT t.ctid AS id, b.n, row_number() OVER (PARTITION BY {listed}) AS place "
-                f'FROM "{table.name}" t JOIN (SELECT {columns}, count(*) AS n FROM {batch_name} '
-                f"WHERE {WEIGHT} < 0 GROUP BY {columns}) b ON {same}) found WHERE place <= n))"
+                f'DELETE FROM "{table.name}" WHERE ctid = ANY (ARRAY(SELECT _id FROM ('
+                f"SELECT t.ctid AS _id, b._copies, row_number() OVER (PARTITION BY {listed}) AS _place "
+                f'FROM "{table.name}" t JOIN (SELECT {columns}, count(*) AS _copies FROM {batch_name} '
+                f"WHERE {WEIGHT} < 0 GROUP BY {columns}) b ON {same}) found WHERE _place <= _copies))"
             ).rowcount
             if found != deleted:
                 raise missing_rows(table, deleted, found)
@@ -273,54 +303,48 @@ class Postgres:
         self._run(f"DROP TABLE {batch_name}")
 
     def stage(self, since: Version, tables: Iterable[Table]) -> dict[str, int] | None:
-        """Copy what the sketch has not seen, so that joins with it are planned for its size."""
-        if not self._remembers(*since[:2]):
-            return None
-        counts: dict[str, int] = {}
-        for table in tables:
-            name = f"{SCHEMA}_unseen_{table.name}"
-            self._run(f'DROP TABLE IF EXISTS pg_temp."{name}"')
-            unseen, values = self._unseen(table.name, since)
-            created = self._run(f'CREATE TEMP TABLE "{name}" ON COMMIT DROP AS SELECT * {unseen}', values)
-            counts[table.name] = created.rowcount
-        return {name: count for name, count in counts.items() if count}
+        """Count in the logs; what a query reads of them is copied, so that joins are planned for its size."""
+        self._unseen = {table.name: _unseen(table.name, since) for table in tables}
+        for name in self._copied:
+            self._run(f"DROP TABLE {_copy(name)}")
+        self._copied.clear()
+        # All in one query: a round trip takes longer than what it asks for.
+        counted = "".join(f", (SELECT count(*) {unseen})" for unseen in self._unseen.values())
+        ((lost, *found),) = self._fetch(f"SELECT ({_lost(since)}), {VERSION}{counted} FROM {SCHEMA}.entries")
+        self._version, counts = self._version or _version(*found[:3]), found[3:]
+        return None if lost else {n: count for n, count in zip(self._unseen, counts, strict=True) if count}
+
+    def _copy_unseen(self, text: str) -> None:
+        """Copy the staged changes that a query reads and that no query has read yet."""
+        for name, unseen in self._unseen.items():
+            if name not in self._copied and _copy(name) in text:
+                self._run(f"CREATE TEMP TABLE {_copy(name)[8:]} ON COMMIT DROP AS SELECT * {unseen}")
+                self._copied.add(name)
 
     def pending(self, since: Version, tables: Iterable[Table]) -> int | None:
         """Counted in the logs."""
-        if not self._remembers(*since[:2]):
-            return None
-        total = 0
-        for table in tables:
-            unseen, values = self._unseen(table.name, since)
-            ((count,),) = self._fetch(f"SELECT count(*) {unseen}", values)
-            total += count
-        return total
+        counted = " + ".join(f"(SELECT count(*) {_unseen(table.name, since)})" for table in tables)
+        ((lost, count),) = self._fetch(f"SELECT ({_lost(since)}), {counted}")
+        return None if lost else int(count)
 
-    @staticmethod
-    def _unseen(table: str, since: Version) -> tuple[str, list[Any]]:
-        """The entries of a log that a version does not contain, as the end of a query, and its values."""
-        snapshot, own, last = since
-        return (
-            f"FROM {_log(table)} WHERE NOT pg_visible_in_snapshot(_transaction, %s::pg_snapshot) "
-            "AND NOT (_transaction = %s::text::xid8 AND _entry <= %s)",
-            [snapshot, str(own), last],
-        )
-
-    def staged_columns(self, table: Table, columns: Sequence[Column], selecting: bool) -> pa.Table | None:
-        """They take a query."""
-        return None
+    def staged_columns(
+        self, table: Table, columns: Sequence[Column], selection: exp.Expr | None
+    ) -> pa.Table | None:
+        """From the log itself, without a copy of it."""
+        listed = ", ".join(f'"{column.name}"' for column in columns)
+        selected = "" if selection is None else f" AND ({selection.transform(_hashable).sql('postgres')})"
+        text = f"SELECT {listed}, {WEIGHT} {self._unseen[table.name]}{selected}"
+        return self.arrow(text, [*(column.type for column in columns), BIGINT])
 
     def staged_rows(self, table: Table, columns: Sequence[Column]) -> list[Row]:
         """Some columns of the staged insertions."""
         listed = ", ".join(f'"{column.name}"' for column in columns)
-        text = f'SELECT DISTINCT {listed} FROM pg_temp."{SCHEMA}_unseen_{table.name}" WHERE {WEIGHT} > 0'
+        text = f"SELECT DISTINCT {listed} FROM {_copy(table.name)} WHERE {WEIGHT} > 0"
         return self.rows(text, [column.type for column in columns])
 
     def forget(self, versions: Sequence[Version]) -> None:
         """Shorten the logs to what some sketch still has to see, but remember whose changes are gone."""
         with self.snapshot():
-            if not self._has_log():
-                return
             seen = "pg_visible_in_snapshot(_transaction, %s::pg_snapshot)"
             where = f" WHERE {' AND '.join([seen] * len(versions))}" if versions else ""
             for (name,) in self._fetch(
@@ -347,16 +371,6 @@ class Postgres:
                 f"INSERT INTO {SCHEMA}.forgotten SELECT max(transaction), TRUE FROM old"
             )
 
-    def _remembers(self, snapshot: str, own: int) -> bool:
-        """Are all changes that a snapshot does not contain still in the logs?"""
-        ((lost,),) = self._fetch(
-            f"SELECT count(*) FROM {SCHEMA}.forgotten WHERE transaction <> %s::text::xid8 AND CASE "
-            "WHEN is_floor THEN transaction >= pg_snapshot_xmin(%s::pg_snapshot) "
-            "ELSE NOT pg_visible_in_snapshot(transaction, %s::pg_snapshot) END",
-            [str(own), snapshot, snapshot],
-        )
-        return not lost
-
     # States of sketches.
 
     def save(self, name: str, content: bytes | None) -> None:
@@ -370,6 +384,24 @@ class Postgres:
         """The rows of that table."""
         with self.snapshot():
             return {name: bytes(c) for name, c in self._fetch(f"SELECT name, content FROM {SCHEMA}.saved")}
+
+
+def _read_csv(text: bytes, types: dict[str, pa.DataType]) -> pa.Table | None:
+    """What COPY wrote, where NULL is an empty field and an empty text a quoted one; ``None`` for odd values.
+
+    >>> _read_csv(b'1,""\\n,\\n', {"a": pa.int64(), "b": pa.string()}).to_pylist()
+    [{'a': 1, 'b': ''}, {'a': None, 'b': None}]
+    """
+    if not text:
+        return pa.table({name: pa.array([], kind) for name, kind in types.items()})
+    meaning = csv.ConvertOptions(
+        column_types=types, null_values=[""], strings_can_be_null=True, quoted_strings_can_be_null=False
+    )
+    named, lines = csv.ReadOptions(column_names=list(types)), csv.ParseOptions(newlines_in_values=True)
+    try:
+        return csv.read_csv(pa.BufferReader(text), named, lines, meaning)
+    except pa.ArrowInvalid:
+        return None
 
 
 def _physical(values: list[Any], kind: Type) -> Sequence[Value]:
@@ -393,10 +425,40 @@ def _log(name: str) -> str:
     return f'{SCHEMA}."changes_{name}"'
 
 
+def _copy(name: str) -> str:
+    return f'pg_temp."{SCHEMA}_unseen_{name}"'
+
+
+def _version(snapshot: str, own: int, last: int) -> Version:
+    return snapshot, int(own), last if int(own) else 0
+
+
+def _unseen(table: str, since: Version) -> str:
+    """The entries of a log that a version does not contain, as the end of a query."""
+    snapshot, own, last = since
+    return (
+        f"FROM {_log(table)} "
+        f"WHERE NOT pg_visible_in_snapshot(_transaction, {_quoted(snapshot)}::pg_snapshot) "
+        f"AND NOT (_transaction = '{int(own)}'::xid8 AND _entry <= {int(last)})"
+    )
+
+
+def _lost(since: Version) -> str:
+    """Are there changes that a version does not contain, and neither do the logs?"""
+    snapshot, own, _ = since
+    return (
+        f"SELECT count(*) > 0 FROM {SCHEMA}.forgotten WHERE transaction <> '{int(own)}'::xid8 AND CASE "
+        f"WHEN is_floor THEN transaction >= pg_snapshot_xmin({_quoted(snapshot)}::pg_snapshot) "
+        f"ELSE NOT pg_visible_in_snapshot(transaction, {_quoted(snapshot)}::pg_snapshot) END"
+    )
+
+
+def _quoted(text: str) -> str:
+    return exp.Literal.string(text).sql("postgres")
+
+
 def _tracking(name: str, log: str, columns: str) -> Iterator[str]:
     """The statements that give a table its log and triggers."""
-    yield f"CREATE SEQUENCE IF NOT EXISTS {SCHEMA}.entries"
-    yield f"CREATE TABLE IF NOT EXISTS {SCHEMA}.forgotten (transaction xid8, is_floor boolean)"
     yield (
         f"CREATE TABLE {log} AS SELECT {columns}, 0::bigint AS {WEIGHT}, "
         f"pg_current_xact_id() AS _transaction, "

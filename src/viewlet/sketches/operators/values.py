@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, TypeAlias
 
 from viewlet.core.aggregates import aggregate, average, published_sum
-from viewlet.core.types import Kind, Type, Value
+from viewlet.core.types import Kind, Type, Value, bounds
 from viewlet.plan.nodes import AggregateCall
 from viewlet.sketches.errors import ExhaustedError
 
@@ -26,7 +26,16 @@ def total_of(call: AggregateCall, kind: Type) -> Total:
     if call.op == "count":
         return lambda _, count: count
     if call.op == "sum":
-        return lambda units, count: published_sum(units, argument, kind) if count else None
+        low, high = bounds(kind) or (1, 0)
+        if argument.is_floating or argument.scale != kind.scale:
+            low, high = 1, 0  # no total is its own value
+
+        def total(units: Any, count: int) -> Value:
+            if not count:
+                return None
+            return units if low <= units <= high else published_sum(units, argument, kind)
+
+        return total
     if argument.is_integer and kind.kind is Kind.DOUBLE:
         return lambda units, count: units / count if count else None
     return lambda units, count: average(units, count, argument, kind) if count else None

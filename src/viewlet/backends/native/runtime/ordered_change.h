@@ -300,6 +300,7 @@ VL_FUNCTION void ORD_(add)(vl_arena *a, ORD_NAME *t, ORD_(key) k, const ORD_(rec
         ORD_(inner_add)(&x->cols, i, delta);
     }
     ORD_(leaf) *leaf = vl_at(a, r);
+    if (t->size > ORD_LARGE) vl_prefetch_node(a, r, sizeof *leaf);
     uint32_t slot = ORD_(leaf_slot)(leaf, k, offset);
     if (ORD_(holds)(leaf, slot, k, offset)) {
         ORD_(rec) now = ORD_(leaf_get)(&leaf->cols, slot);

@@ -178,7 +178,8 @@ VL_FUNCTION void SUMS_(add)(vl_arena *a, SUMS_NAME *t, int64_t k, const SUMS_(re
         if (VL_UNLIKELY(t->dense.capacity > 16 * t->dense.size)) SUMS_(scatter)(a, t);
         return;
     }
-    SUMS_(tree_add)(a, &t->tree, k, delta, NULL);
+    const SUMS_(rec) change = *delta; /* that of an array has no address then, and stays in registers */
+    SUMS_(tree_add)(a, &t->tree, k, &change, NULL);
     if (VL_UNLIKELY(t->tree.size >= t->look)) SUMS_(look)(a, t);
 }
 

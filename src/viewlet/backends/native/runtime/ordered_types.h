@@ -55,6 +55,9 @@ VL_INLINE int64_t ord_times_i64(int64_t a, int64_t n) { return (int64_t)((uint64
 VL_INLINE ord_i128 ord_times_i128(ord_i128 a, int64_t n) { return (ord_i128)((ord_u128)a * (ord_u128)n); }
 VL_INLINE double ord_times_f64(double a, int64_t n) { return a * (double)n; }
 
+/* Keys from which the leaves of a tree leave the cache: then all of one is asked for at once, not line after line. */
+#define ORD_LARGE 4096
+
 #define ORD_BY_TYPE(x, f) _Generic((x), int64_t: f##_i64, ord_i128: f##_i128, double: f##_f64)
 #define ORD_PLUS(a, b) ORD_BY_TYPE(a, ord_plus)((a), (b))
 #define ORD_MINUS(a, b) ORD_BY_TYPE(a, ord_minus)((a), (b))
