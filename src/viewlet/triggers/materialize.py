@@ -71,7 +71,8 @@ class Materializer:
 
     ``table`` is the event's table. ``depth`` says how much a map may hold: a component, with everything that
     can be computed inside it (higher-order maintenance); one table, filtered and projected (first-order); or
-    one table as it is (re-evaluation). ``searches`` says whether there are ordered indexes.
+    one table as it is (re-evaluation). ``searches`` says whether there are ordered indexes: all maps are in
+    one place then, and going from one to another is a lookup and not an exchange.
     """
 
     registry: MapRegistry
@@ -160,7 +161,9 @@ class Materializer:
 
     def _is_rarely_read(self, part: Component, term: Term, bound: frozenset[str]) -> bool:
         """Do primary keys find its rows, once a sum outside of it has passed a threshold?"""
-        if self.depth != "component" or not all(isinstance(f, Rel) for f in part.factors):
+        if not self.searches or self.depth != "component":
+            return False
+        if not all(isinstance(f, Rel) for f in part.factors):
             return False
         sums = {f.var.name for f in term.factors if isinstance(f, Lift)}
         read = ({v.name for v in factor_variables(f)} for f in term.factors if isinstance(f, Cond))
