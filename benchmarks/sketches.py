@@ -312,9 +312,10 @@ def benchmark_tables(report: Report, database: Database, size: Size) -> None:
     """TPC-H queries with HAVING and top-k; changes are of lineitem."""
     tables = tpch.tables(size.scale, ["customer", "orders", "lineitem"])
     lines = tables["lineitem"]
-    database.load("customer", tables["customer"])
-    database.load("orders", tables["orders"])
-    database.load("lineitem", lines)
+    # With the indexes of the primary keys that the benchmark defines.
+    database.load("customer", tables["customer"], order="c_custkey")
+    database.load("orders", tables["orders"], order="o_orderkey")
+    database.load("lineitem", lines, order="l_orderkey")
 
     def change(n: int) -> pa.Table:
         # Copies of rows that are there, so that every one finds its order and customer.
