@@ -150,6 +150,8 @@ def _lower(table: Table, names: Iterable[Any]) -> list[str]:
 def _as_arrow(table: Table, data: Data) -> pa.Table | None:
     """Columnar data as an Arrow table; ``None`` for an iterable of rows."""
     kind = f"{type(data).__module__}.{type(data).__qualname__}"
+    if isinstance(data, pa.Table):
+        return data
     try:
         if isinstance(data, pa.RecordBatch):
             return pa.Table.from_batches([data])

@@ -13,7 +13,6 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from viewlet.backends import ChecksRows
 from viewlet.backends.base import ArrowChanges, Bag, Change, Engine, Granularity, opposite
 from viewlet.backends.native.engine import NativeEngine
 from viewlet.changes import rows_of
@@ -91,8 +90,7 @@ class Run:
     def check(self) -> None:
         """Refuse a batch after which a row could not be read: also where nobody looks yet."""
         for engine in engines_of(self.affected):
-            if isinstance(engine, ChecksRows):
-                engine.check([view.name for view in self.affected if view.engine is engine])
+            engine.check([view.name for view in self.affected if view.engine is engine])
 
     def undo(self) -> None:
         """Lead the engines back, the last step first."""

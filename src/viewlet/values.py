@@ -163,6 +163,8 @@ def _read_arrow_column(values: pa.ChunkedArray, column: Column, table: str) -> l
 
 def arrow_column(values: pa.ChunkedArray, column: Column, table: str) -> pa.ChunkedArray:
     """A column of Arrow data in the declared type; refused if a value does not fit exactly."""
+    if values.type == arrow_type(column.type) and not (values.null_count or column.type.is_floating):
+        return values
     where = f"table {table!r}, column {column.name!r}"
     if pa.types.is_dictionary(values.type):
         values = values.cast(values.type.value_type)

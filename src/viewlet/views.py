@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import TypeAlias, get_args
 
-from viewlet.backends import Backend, ChecksRows, engine_for, obstacles
+from viewlet.backends import Backend, engine_for, obstacles
 from viewlet.backends.base import (
     ArrowChanges,
     Bag,
@@ -354,9 +354,9 @@ def _require_readable(
     Over few rows the query itself tells: the engine may then put its compilation off, and do it for all views
     that are created in a row at once. Over rows that came as changes (no ``contents``) it has noticed.
     """
-    if contents is None and isinstance(engine, ChecksRows):
+    if contents is None:
         engine.check([name])
-    elif contents is not None and sum(map(len, contents.values())) <= FEW_ROWS:
+    elif sum(map(len, contents.values())) <= FEW_ROWS:
         evaluate_query(query, contents, catalog)
     else:
         engine.output(name)

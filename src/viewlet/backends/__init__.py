@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Collection
 from pathlib import Path
 from typing import Literal, Protocol, TypeAlias, get_args, runtime_checkable
 
@@ -23,17 +22,6 @@ class GivesReasons(Protocol):
 
     def obstacles(self, name: str) -> tuple[str, ...]:
         """The reasons, one per input table and cause; none if every change costs only its effect."""
-
-
-@runtime_checkable
-class ChecksRows(Protocol):
-    """An engine that finds rows that cannot be published before anybody reads them."""
-
-    def check(self, names: Collection[str]) -> None:
-        """Refuse if the rows of some views cannot be published, as far as applied changes have touched them.
-
-        Called at the end of a commit: a sum that leaves its type half way and comes back is no error.
-        """
 
 
 def engine_for(backend: Backend, strategy: Strategy, *, spill: Path | None = None) -> Engine:

@@ -7,7 +7,7 @@ applies whole or was refused whole.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol, TypeAlias, overload, runtime_checkable
 
@@ -213,6 +213,12 @@ class Engine(Protocol):
         """Apply changes of one table; for each *watched* view return its own change as a bag of weights.
 
         Raises and leaves no trace if a value leaves its range (:class:`~viewlet.errors.ValueRangeError`).
+        """
+
+    def check(self, names: Collection[str]) -> None:
+        """Refuse if the rows of some views cannot be published, as far as applied changes have touched them.
+
+        Called at the end of a commit: a sum that leaves its type half way and comes back is no error.
         """
 
     def output(self, name: str) -> Bag:

@@ -92,13 +92,18 @@ class Lowering:
         """A variable with the sum of a query for the present environment."""
         inner = block.inner()
         for term in query:
-            if not search_sum(self, term, inner, env):
+            if self._is_of_one_entry(term, env) or not search_sum(self, term, inner, env):
                 self.term(term, inner, env, lambda at, _, product: at.yields(product))
         body = inner.freeze()
         match body:
             case (Yield((Product(1, (Var() as only,)),)),) if only.type == kind:
                 return only
         return block.total(body, kind, hint)
+
+    def _is_of_one_entry(self, term: Term, env: Env) -> bool:
+        """Do primary keys leave one entry at most of each map? Then there is nothing to search along."""
+        atoms = [f for f in term.factors if isinstance(f, MapRef)]
+        return bool(atoms) and all(self.storage.is_single(atom, set(env)) for atom in atoms)
 
     def _let(self, var: Var, scalar: Scalar, block: BlockBuilder, env: Env) -> BlockBuilder:
         """Bind a variable; one that is bound already must be identical."""

@@ -1,7 +1,10 @@
 """Signal queries on Spark: each partition holds whole keys in time order and runs the local executor.
 
-Batch: repartition by key, sort within partitions by time, one executor per partition through ``mapInArrow``;
-cost does not depend on the number of keys. Several sources become one DataFrame with a column for each.
+Batch: repartition by key, then one executor per partition through ``mapInArrow``; cost does not depend on the
+number of keys. A worker holds its partition and brings it into the order of time itself, which is cheap where
+stretches of it are in order already, as they are behind an exchange; Spark's sort is paid for all rows alike.
+Without a key there is but one partition, which may be longer than memory: Spark sorts it, and it streams.
+Several sources become one DataFrame with a column for each.
 Streaming: the same executor, one per bucket of keys, whose state is a single checkpoint blob per bucket.
 """
 
@@ -11,6 +14,7 @@ import functools
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from viewlet.signals.errors import SignalTypeError
@@ -54,7 +58,7 @@ def _sources(query: Any) -> dict[str, Source]:
 
 
 def _placed(sources: dict[str, Source], frames: Mapping[str, Any]) -> Any:
-    """Rows of all sources, whole keys in one partition, in the order of time.
+    """Rows of all sources, whole keys in one partition; without keys all rows, in the order of time.
 
     Where there are several, a row is a struct in the column of its source, which is NULL in rows of others;
     its key and its time are copied out of it, under names that are the same for all sources.
@@ -63,8 +67,8 @@ def _placed(sources: dict[str, Source], frames: Mapping[str, Any]) -> Any:
 
     (only, source), *others = sources.items()
     if not others:
-        placed = frames[only].repartition(*source.key) if source.key else frames[only].coalesce(1)
-        return placed.sortWithinPartitions(source.time)
+        rows = frames[only]
+        return rows.repartition(*source.key) if source.key else _in_one(rows, source.time)
     keys = [f"_key{i}" for i in range(len(source.key))]
     parts = []
     for name, source in sources.items():
@@ -73,28 +77,50 @@ def _placed(sources: dict[str, Source], frames: Mapping[str, Any]) -> Any:
         time = sql.col(f"`{source.time}`").alias("_time")
         parts.append(frames[name].select(*copies, time, sql.struct(*columns).alias(name)))
     rows = functools.reduce(lambda left, right: left.unionByName(right, allowMissingColumns=True), parts)
-    placed = rows.repartition(*keys) if keys else rows.coalesce(1)
-    return placed.sortWithinPartitions("_time").drop(*keys, "_time")
+    placed = rows.repartition(*keys) if keys else _in_one(rows, "_time")
+    return placed.drop(*keys, "_time")
+
+
+def _in_one(rows: Any, time: str) -> Any:
+    return rows.coalesce(1).sortWithinPartitions(time)
 
 
 def _partition_function(query: Any, schema: pa.Schema) -> Any:
-    names = list(_sources(query))
+    """A run over each partition: whole where it holds keys, batch by batch where it is one long signal."""
+    sources = _sources(query)
 
-    def run_partition(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def run_whole(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        held = list(batches)
+        if held:
+            tables = _by_source(pa.Table.from_batches(held), list(sources))
+            in_order = {name: _in_order(table, sources[name].time) for name, table in tables.items()}
+            yield from conform(query.run(in_order), schema)
+
+    def run_stream(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         session = query.start()
         for batch in batches:
-            yield from conform(session.push(_by_source(batch, names)), schema)
+            yield from conform(
+                session.push(_by_source(pa.Table.from_batches([batch]), list(sources))), schema
+            )
         if any(source.index is not None for source in session.executor.sources):
             yield from conform(session.flush(), schema)
 
-    return run_partition
+    return run_whole if query.key else run_stream
 
 
-def _by_source(batch: pa.RecordBatch, names: list[str]) -> dict[str, Any]:
-    """The rows of each source that a batch holds, of some perhaps none."""
+def _in_order(table: pa.Table, time: str) -> pa.Table:
+    """Rows by time; those of equal times keep their order. A NULL time is left for the session to refuse."""
+    times = table.column(time).to_numpy()
+    if table.column(time).null_count or not (times[1:] < times[:-1]).any():
+        return table
+    return table.take(pa.array(np.argsort(times, kind="stable")))
+
+
+def _by_source(table: pa.Table, names: list[str]) -> dict[str, pa.Table]:
+    """The rows of each source that a table holds, of some perhaps none."""
     if len(names) == 1:
-        return {names[0]: batch}
-    parts = {name: batch.column(name).drop_null() for name in names}
+        return {names[0]: table}
+    parts = {name: table.column(name).combine_chunks().drop_null() for name in names}
     return {
         name: pa.table(part.flatten(), names=[field.name for field in part.type])
         for name, part in parts.items()

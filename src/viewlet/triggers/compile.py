@@ -323,7 +323,7 @@ class Compiler:
         return tuple(statements)
 
     def _materializer(self, table: str, depth: Depth) -> Materializer:
-        return Materializer(self.registry, self, self.names, table, depth)
+        return Materializer(self.registry, self, self.names, table, depth, bool(self.searches))
 
     def restricted(self, factor: Nested) -> bool:
         """Has a nested factor a restricted domain for every table that can change in it?"""

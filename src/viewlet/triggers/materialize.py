@@ -8,7 +8,8 @@ For a term over tables, with some variables *bound* (by the event, the batch's r
 2. Atoms that share an unbound variable are one component. A component without a table is pulled, unless it
    enumerates groups by a value that is compared with something outside: then it is a map by that value.
 3. A nested factor with bound keys joins a component that holds these keys, if a condition compares its value
-   with one of the component's own variables.
+   with one of the component's own variables. But where an ordered index of a map sums up to that value, the
+   sum is not kept for those who may never ask.
 4. Conditions, values and lets move into the component that binds their variables; those that name a bound
    variable stay.
 5. Each component becomes a map, keyed by those of its variables that are needed elsewhere; bound variables
@@ -46,6 +47,7 @@ from viewlet.calculus.nodes import (
     tables,
     term_variables,
 )
+from viewlet.calculus.ranges import as_range
 from viewlet.calculus.schedule import binds_all, binds_keys
 from viewlet.calculus.substitute import substitute_query
 from viewlet.core.names import Names
@@ -69,7 +71,8 @@ class Materializer:
 
     ``table`` is the event's table. ``depth`` says how much a map may hold: a component, with everything that
     can be computed inside it (higher-order maintenance); one table, filtered and projected (first-order); or
-    one table as it is (re-evaluation).
+    one table as it is (re-evaluation). ``searches`` says whether there are ordered indexes: all maps are in
+    one place then, and going from one to another is a lookup and not an exchange.
     """
 
     registry: MapRegistry
@@ -77,6 +80,7 @@ class Materializer:
     names: Names
     table: str
     depth: Depth
+    searches: bool = False
 
     def query(self, query: Query, needed: Iterable[Var], bound: frozenset[str]) -> Query:
         """Materialize each term; ``needed`` variables are read by whoever uses the query."""
@@ -87,14 +91,14 @@ class Materializer:
     def term(self, term: Term, needed: frozenset[str], bound: frozenset[str]) -> Query:
         """Materialize one term; expansion of values may make several of it."""
         bound = bound | {v.name for f in term.factors if _enumerates_change(f) for v in factor_variables(f)}
-        components = self._components(term, bound)
+        components = self._components(term, needed, bound)
         home = {name: i for i, part in enumerate(components) for name in part.own}
         expanded = expand_values(term, lambda name: home.get(name, -1))
         return add(*(self._split(each, components, needed, bound) for each in expanded))
 
     # Components
 
-    def _components(self, term: Term, bound: frozenset[str]) -> list[Component]:
+    def _components(self, term: Term, needed: frozenset[str], bound: frozenset[str]) -> list[Component]:
         """Rules 1 to 3. A nested factor whose keys its component does not hold is left out, and pulled."""
         kept = [f for f in term.factors if self._kept(f, bound)]
         while True:
@@ -108,8 +112,8 @@ class Materializer:
                 if not isinstance(f, Rel) and not _is_generator(f) and not _keys(f) <= names
             ]
             if not homeless:
-                affordable = [own for part in components for own in self._affordable(part, bound)]
-                return self._adopt(term, affordable, bound)
+                affordable = [own for part in components for own in self._affordable(part, term, bound)]
+                return self._adopt(term, affordable, needed)
             kept = [f for f in kept if not any(f is h for h in homeless)]
 
     def _connect(self, atoms: list[Factor], bound: frozenset[str]) -> list[Component]:
@@ -130,22 +134,43 @@ class Materializer:
             components = [c for c in components if c not in linked] + [merged]
         return components
 
-    def _affordable(self, part: Component, bound: frozenset[str]) -> list[Component]:
-        """The component, or its tables one by one where its join could be larger than they are together.
+    def _affordable(self, part: Component, term: Term, bound: frozenset[str]) -> list[Component]:
+        """The component, or its tables one by one where keeping their join would not pay.
 
-        That is so in a cyclic join, closed by the event (the 2-paths of a triangle), unless from one of its
-        tables the others are found by their primary keys.
+        The join could be larger than they are together if it is cyclic, closed by the event (the 2-paths of a
+        triangle), unless from one of its tables the others are found by their primary keys. And it is seldom
+        read if a threshold lets few events through to it: then primary keys find its rows as well, and nobody
+        keeps a join for the events that stay below.
         """
         atoms = [f for f in part.factors if isinstance(f, Rel)]
         edges = [frozenset(v.name for v in factor_variables(atom)) for atom in atoms]
-        closing = frozenset(n for edge in edges for n in edge if n in bound or n.startswith("@"))
-        if len(atoms) < 2 or not is_cyclic([*edges, closing]):
+        if len(atoms) < 2 or not (
+            self._explodes(part, edges, bound) or self._is_rarely_read(part, term, bound)
+        ):
             return [part]
-        for root, names in zip(atoms, edges, strict=True):
-            others = [f for f in part.factors if f is not root]
-            if determined(others, set(names), self.registry.catalog):
-                return [part]
         return [Component(frozenset(unbound(atom, bound)), (atom,)) for atom in atoms]
+
+    def _explodes(self, part: Component, edges: list[frozenset[str]], bound: frozenset[str]) -> bool:
+        """Is it a cyclic join that primary keys do not bound by one of its tables?"""
+        closing = frozenset(n for edge in edges for n in edge if n in bound or n.startswith("@"))
+        atoms = [f for f in part.factors if isinstance(f, Rel)]
+        return is_cyclic([*edges, closing]) and not any(
+            determined([f for f in part.factors if f is not root], set(names), self.registry.catalog)
+            for root, names in zip(atoms, edges, strict=True)
+        )
+
+    def _is_rarely_read(self, part: Component, term: Term, bound: frozenset[str]) -> bool:
+        """Do primary keys find its rows, once a sum outside of it has passed a threshold?"""
+        if not self.searches or self.depth != "component":
+            return False
+        if not all(isinstance(f, Rel) for f in part.factors):
+            return False
+        sums = {f.var.name for f in term.factors if isinstance(f, Lift)}
+        read = ({v.name for v in factor_variables(f)} for f in term.factors if isinstance(f, Cond))
+        if not any(names & sums and not names & part.own for names in read):
+            return False
+        given = {v.name for f in part.factors for v in factor_variables(f) if v.name not in part.own}
+        return determined(part.factors, given, self.registry.catalog)
 
     def _kept(self, factor: Factor, bound: frozenset[str]) -> bool:
         """May a nested factor live inside a map here? Not with a bound key: then a lookup tells its value."""
@@ -159,8 +184,9 @@ class Materializer:
             and self.restrictions.restricted(factor)
         )
 
-    def _adopt(self, term: Term, components: list[Component], bound: frozenset[str]) -> list[Component]:
+    def _adopt(self, term: Term, components: list[Component], needed: frozenset[str]) -> list[Component]:
         """Rule 3: a kept nested factor with bound keys follows the condition that compares its value."""
+        searched = {id(part) for part in components if self._is_searched(part, term, needed)}
         taken = {id(f) for c in components for f in c.factors}
         for factor in term.factors:
             if not isinstance(factor, Lift | Extremum) or id(factor) in taken:
@@ -176,10 +202,23 @@ class Materializer:
             keys = {key.name for key in factor.keys}
             for i, part in enumerate(components):
                 held = {v.name for f in part.factors for v in factor_variables(f)}
-                if compared & part.own and keys <= held:
+                if compared & part.own and keys <= held and id(part) not in searched:
                     components[i] = Component(part.own | {factor.var.name}, (*part.factors, factor))
                     break
         return components
+
+    def _is_searched(self, part: Component, term: Term, needed: frozenset[str]) -> bool:
+        """Is it one table, of which the rest of the term asks for sums along one column up to a value?"""
+        if not self.searches or len(part.factors) != 1 or needed & part.own:
+            return False
+        names = [({v.name for v in factor_variables(f)}, f) for f in term.factors if f not in part.factors]
+        mixed = [(own, f) for own, f in names if own & part.own and not own <= part.own]
+        axes = {name for own, _ in mixed for name in own & part.own}
+        if len(axes) != 1 or not all(isinstance(f, Cond) for _, f in mixed):
+            return False
+        (axis,) = (v for v in factor_variables(part.factors[0]) if v.name in axes)
+        known = frozenset(name for own, _ in mixed for name in own) - axes
+        return axis.type.is_exact and all(as_range(MapRef("", (axis,)), [f], known) for _, f in mixed)
 
     # Splitting a term into maps and the rest
 
@@ -290,7 +329,7 @@ class Materializer:
         kept = [f for f in term.factors if isinstance(f, Lift | Extremum | Exists)]
         if not all(self._kept(f, known) for f in kept):
             return False
-        if len(self._components(term, known)) != 1:
+        if len(self._components(term, frozenset(key.name for key in keys), known)) != 1:
             return False
         return binds_all((term,), keys)
 
@@ -316,7 +355,7 @@ class Materializer:
             return False
         (term,) = query
         known = frozenset(key.name for key in keys)
-        parts = self._components(term, known)
+        parts = self._components(term, known, known)
         home = {name: i for i, part in enumerate(parts) for name in part.own}
         values = [f for each in expand_values(term, home.get) for f in each.factors if isinstance(f, Value)]
         others = [f for f in term.factors if not isinstance(f, Rel | Value)]

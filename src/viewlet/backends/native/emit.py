@@ -43,7 +43,10 @@ FEW_LOOKUPS = 4
 """Up to so many, also for insertions apart."""
 
 MANY_LOOKUPS = 24
-"""Beyond so many the compiler is asked for fewer passes, but where ordered indexes are searched."""
+"""Beyond so many the compiler is asked for fewer passes, and for one copy of the longer arithmetic."""
+
+MANY_SEARCHES = 64
+"""The same for a program that searches ordered indexes."""
 
 HUGE_LOOKUPS = 160
 """Beyond so many it is asked for small code."""
@@ -94,6 +97,8 @@ def emit(program: LoopProgram) -> Source:
         _write_access(code, at)
     head = Writer()
     effort = _effort(lookups, apart=apart, searched=searched)
+    if effort in ("quick", "small"):
+        head.line("#define VL_LARGE")
     if effort == "small":
         head.line("#define VL_COMPACT")
     head.line('#include "program.h"')
@@ -132,7 +137,7 @@ def _effort(lookups: int, *, apart: bool, searched: bool) -> Effort:
         return "speed"
     if lookups > HUGE_LOOKUPS:
         return "small"
-    return "lookups" if searched or lookups <= MANY_LOOKUPS else "quick"
+    return "lookups" if lookups <= (MANY_SEARCHES if searched else MANY_LOOKUPS) else "quick"
 
 
 def _put_off(program: LoopProgram) -> Iterable[Add]:

@@ -36,7 +36,9 @@ SAMPLE = 200_000
 MAX_FORGOTTEN = 2000
 VERSION = "pg_current_snapshot()::text, coalesce(pg_current_xact_id_if_assigned()::text, '0'), last_value"
 COPIED = frozenset({Kind.DATE, Kind.DECIMAL, Kind.VARCHAR})
-"""What Arrow reads in the text of a COPY whatever the server's settings are, besides whole numbers."""
+"""What can be sent as text whatever the server's settings are, besides whole numbers."""
+LINES, FEW = 5_000, 500_000
+"""So many rows come as one value; of fewer changes than the second number all: a value has 1 GB at most."""
 TRIGGERS = (
     ("insert", "REFERENCING NEW TABLE AS appeared", "appeared", None),
     ("delete", "REFERENCING OLD TABLE AS disappeared", None, "disappeared"),
@@ -60,6 +62,7 @@ class Postgres:
         self._version: Version = None
         self._unseen: dict[str, str] = {}
         self._copied: set[str] = set()
+        self._few = True
         with self.snapshot():
             self._run(f"CREATE SCHEMA IF NOT EXISTS {SCHEMA}")
             self._run(f"CREATE SEQUENCE IF NOT EXISTS {SCHEMA}.entries")
@@ -164,19 +167,23 @@ class Postgres:
         return pa.Table.from_arrays([pa.array(list(column)) for column in columns], names=names)
 
     def arrow(self, text: str, kinds: Sequence[Type]) -> pa.Table:
-        """As text that Arrow reads, where its meaning is certain: rows made by Python would take longer."""
+        """As text that Arrow reads, where its meaning is certain."""
+        return self._arrow(text, kinds, f"row_number() OVER () / {LINES}")
+
+    def _arrow(self, text: str, kinds: Sequence[Type], part: str) -> pa.Table:
+        """Rows of the same ``part`` come as one: the driver takes longer for a row than the server does."""
         if not all(kind.is_integer or kind.kind in COPIED for kind in kinds):
             return self.run(text)
         names = [f"c{place}" for place in range(len(kinds))]
+        line = " || ',' || ".join(map(_field, names, kinds))
+        parts = self._fetch(
+            f"SELECT string_agg(line, E'\\n') FROM "
+            f"(SELECT {line} AS line, {part} AS part "
+            f"FROM ({text}) AS t ({', '.join(names)})) AS lines GROUP BY part"
+        )
         days = [kind.kind is Kind.DATE for kind in kinds]
-        listed = [f"{n} - DATE 'epoch'" if day else n for n, day in zip(names, days, strict=True)]
         types = [pa.int32() if day else arrow_type(kind) for kind, day in zip(kinds, days, strict=True)]
-        inner = f"SELECT {', '.join(listed)} FROM ({text}) AS t ({', '.join(names)})"
-        with (
-            self.snapshot(),
-            self._connection.cursor().copy(f"COPY ({inner}) TO STDOUT (FORMAT csv)") as copy,
-        ):
-            table = _read_csv(b"".join(copy), dict(zip(names, types, strict=True)))
+        table = _read_csv("\n".join(part for (part,) in parts), dict(zip(names, types, strict=True)))
         if table is None:
             return self.run(text)
         return table.cast(pa.schema(zip(names, map(arrow_type, kinds), strict=True)))
@@ -312,6 +319,7 @@ class Postgres:
         counted = "".join(f", (SELECT count(*) {unseen})" for unseen in self._unseen.values())
         ((lost, *found),) = self._fetch(f"SELECT ({_lost(since)}), {VERSION}{counted} FROM {SCHEMA}.entries")
         self._version, counts = self._version or _version(*found[:3]), found[3:]
+        self._few = max(counts, default=0) < FEW
         return None if lost else {n: count for n, count in zip(self._unseen, counts, strict=True) if count}
 
     def _copy_unseen(self, text: str) -> None:
@@ -334,7 +342,8 @@ class Postgres:
         listed = ", ".join(f'"{column.name}"' for column in columns)
         selected = "" if selection is None else f" AND ({selection.transform(_hashable).sql('postgres')})"
         text = f"SELECT {listed}, {WEIGHT} {self._unseen[table.name]}{selected}"
-        return self.arrow(text, [*(column.type for column in columns), BIGINT])
+        kinds = [*(column.type for column in columns), BIGINT]
+        return self._arrow(text, kinds, "0") if self._few else self.arrow(text, kinds)
 
     def staged_rows(self, table: Table, columns: Sequence[Column]) -> list[Row]:
         """Some columns of the staged insertions."""
@@ -386,10 +395,18 @@ class Postgres:
             return {name: bytes(c) for name, c in self._fetch(f"SELECT name, content FROM {SCHEMA}.saved")}
 
 
-def _read_csv(text: bytes, types: dict[str, pa.DataType]) -> pa.Table | None:
-    """What COPY wrote, where NULL is an empty field and an empty text a quoted one; ``None`` for odd values.
+def _field(name: str, kind: Type) -> str:
+    """A column as a field of a line: nothing for NULL, text in quotes, a date by its number."""
+    if kind.kind is Kind.VARCHAR:
+        return f"""coalesce('"' || replace({name}, '"', '""') || '"', '')"""
+    number = f"({name} - DATE 'epoch')" if kind.kind is Kind.DATE else name
+    return f"coalesce({number}::text, '')"
 
-    >>> _read_csv(b'1,""\\n,\\n', {"a": pa.int64(), "b": pa.string()}).to_pylist()
+
+def _read_csv(text: str, types: dict[str, pa.DataType]) -> pa.Table | None:
+    """Lines in which NULL is an empty field and an empty text a quoted one; ``None`` for odd values.
+
+    >>> _read_csv('1,""\\n,\\n', {"a": pa.int64(), "b": pa.string()}).to_pylist()
     [{'a': 1, 'b': ''}, {'a': None, 'b': None}]
     """
     if not text:
@@ -399,7 +416,7 @@ def _read_csv(text: bytes, types: dict[str, pa.DataType]) -> pa.Table | None:
     )
     named, lines = csv.ReadOptions(column_names=list(types)), csv.ParseOptions(newlines_in_values=True)
     try:
-        return csv.read_csv(pa.BufferReader(text), named, lines, meaning)
+        return csv.read_csv(pa.BufferReader(text.encode()), named, lines, meaning)
     except pa.ArrowInvalid:
         return None
 

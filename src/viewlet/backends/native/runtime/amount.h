@@ -45,7 +45,7 @@ VL_INLINE vl_pair vl_pair_mul(vl_pair x, vl_pair y) {
 VL_COLD vl_i128 vl_i128_times_wide(vl_i128 x, vl_i128 y, vl_errors *e) { return vl_i128_mul(x, y, e); }
 
 /* x * y; a product of two 64-bit numbers always fits, and most are. */
-VL_INLINE vl_i128 vl_i128_times(vl_i128 x, vl_i128 y, vl_errors *e) {
+VL_SHARED vl_i128 vl_i128_times(vl_i128 x, vl_i128 y, vl_errors *e) {
     if (VL_LIKELY(x == (int64_t)x && y == (int64_t)y)) return (vl_i128)(int64_t)x * (int64_t)y;
     return vl_i128_times_wide(x, y, e);
 }
@@ -57,7 +57,7 @@ VL_INLINE vl_i128 vl_turned(vl_i128 x, int64_t weight, vl_errors *e) {
 }
 
 /* x * weight, where the weight is nearly always 1 or -1. */
-VL_INLINE vl_i128 vl_weighted(vl_i128 x, int64_t weight, vl_errors *e) {
+VL_SHARED vl_i128 vl_weighted(vl_i128 x, int64_t weight, vl_errors *e) {
     if (VL_LIKELY((((uint64_t)weight + 1) & ~UINT64_C(2)) == 0)) return vl_turned(x, weight, e);
     return vl_i128_times(x, weight, e);
 }

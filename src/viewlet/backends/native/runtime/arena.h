@@ -79,7 +79,7 @@ enum {
     VL_SLAB = 16 * 1024, /* a run of small blocks */
     VL_PAGE = 4096,
     VL_GROWTH = 1 << 18, /* commit at least this much at a time */
-    VL_PREFETCHED = 512, /* bytes of a block that are asked for ahead */
+    VL_PREFETCHED = 1088, /* bytes of a block that are asked for ahead */
 };
 #define VL_MAGIC UINT64_C(0x0a72614c74576956) /* "ViWtLar\n" read little-endian: also rejects the other byte order */
 #define VL_RESERVE_DEFAULT (UINT64_C(1) << 38)

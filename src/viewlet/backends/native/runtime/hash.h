@@ -75,8 +75,9 @@ VL_FUNCTION uint64_t vl_hash_bytes(const uint8_t *p, uint64_t n) {
 
 /* ---- vl_index: open addressing over {hash32, id32}; ids are 1.. and 0 marks a free slot ----
  *
- * Linear probing with backward shift, at most 11/16 full. The hash travels with the id, so growing and
- * removing never touch the records. The owner of the ids decides equality:
+ * Linear probing with backward shift, at most half full: denser, the length of a probe is hard to foresee, and
+ * a misprediction costs more than the memory. The hash travels with the id, so growing and removing never
+ * touch the records. The owner of the ids decides equality:
  *
  *   uint32_t h = vl_hash32(hash), id;
  *   for (vl_probe p = vl_index_probe(a, ix, h); (id = vl_index_match(&p)) != 0;) if (equal(id)) break;
@@ -146,7 +147,7 @@ VL_COLD bool vl_index_resize(vl_arena *a, vl_index *ix, uint32_t bits) {
     ix->slots = fresh;
     ix->mask = mask;
     ix->shift = 32 - bits;
-    ix->grow_at = ((uint64_t)mask + 1) / 16 * 11;
+    ix->grow_at = ((uint64_t)mask + 1) / 2;
     return true;
 }
 
@@ -202,7 +203,7 @@ VL_FUNCTION void vl_index_remove(vl_arena *a, vl_index *ix, uint32_t hash, uint3
 /* Room for n more ids without any further growth. False leaves the index as it was. */
 VL_FUNCTION bool vl_index_reserve(vl_arena *a, vl_index *ix, uint64_t n) {
     uint32_t bits = 32 - ix->shift;
-    while (bits < 32 && ix->count + n > ((UINT64_C(1) << bits) / 16) * 11) bits++;
+    while (bits < 32 && ix->count + n > (UINT64_C(1) << bits) / 2) bits++;
     return bits == 32 - ix->shift || vl_index_resize(a, ix, bits);
 }
 

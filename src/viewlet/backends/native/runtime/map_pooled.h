@@ -66,7 +66,10 @@ VL_INLINE void VL_M(_prefetch)(const vl_arena *a, const vl_map_pooled *m, const 
 VL_INLINE void VL_M(_prefetch_record)(const vl_arena *a, const vl_map_pooled *m, const VL_M(_key) * key) {
     vl_probe p = vl_index_probe(a, &m->index, vl_hash32(VL_M(_hash)(key)));
     uint32_t id = vl_index_match(&p);
-    if (id) __builtin_prefetch(VL_M(_at)(a, m, id));
+    if (!id) return;
+    const VL_M(_record) *r = VL_M(_at)(a, m, id);
+    __builtin_prefetch(r);
+    if (64 % sizeof *r) __builtin_prefetch((const uint8_t *)(r + 1) - 1); /* it may lie on two lines */
 }
 
 VL_INLINE VL_M(_record) * VL_M(_find_hashed)(const vl_arena *a, const vl_map_pooled *m, const VL_M(_key) * key,

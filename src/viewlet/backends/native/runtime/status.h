@@ -30,6 +30,11 @@
 #define VL_INLINE static inline __attribute__((always_inline, unused))
 #define VL_FUNCTION static __attribute__((unused))
 #endif
+#ifdef VL_LARGE /* so of what takes dozens of instructions and is seldom in a hurry */
+#define VL_SHARED static __attribute__((noinline, unused))
+#else
+#define VL_SHARED VL_INLINE
+#endif
 #define VL_EXPORT __attribute__((visibility("default"))) /* the few names that a library shows */
 #define VL_APART __attribute__((noinline, unused))
 #define VL_COLD static __attribute__((noinline, cold, unused))
