@@ -16,7 +16,7 @@ All figures, in commands of a few minutes each; the first one begins the report 
     python benchmarks/sketches.py --backends postgres --repeats 2 --parts crimes joins break_even
     python benchmarks/sketches.py --backends postgres --repeats 1 --parts optimizations fragments
     python benchmarks/sketches.py --backends postgres --scale 1 --repeats 1 --parts tpch
-    python benchmarks/sketches.py --backends spark --scale 1 --repeats 1 --parts tpch
+    python benchmarks/sketches.py --backends spark --scale 0.1 --repeats 1 --parts tpch
     python benchmarks/sketches.py --backends spark --repeats 1 --operations 12 --parts mixes
 
 The experiments are those of section 10 of the paper on in-memory incremental maintenance of sketches: TPC-H,

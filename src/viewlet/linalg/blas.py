@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Sequence
 from typing import Any
 
@@ -57,9 +58,10 @@ class Blas:
 
     def multiply(self, left: Any, left_t: bool, right: Any, right_t: bool) -> Any:
         """Selectors gather; everything else is one BLAS call with a Fortran-ordered result."""
-        selected = gather(left, left_t, right, right_t)
-        if selected is not None:
-            return selected
+        if isinstance(left, Selector) or isinstance(right, Selector):
+            selected = gather(left, left_t, right, right_t)
+            if selected is not None:
+                return selected
         a, b = self.dense(left), self.dense(right)
         return ((b if right_t else b.T) @ (a if left_t else a.T)).T
 
@@ -158,7 +160,8 @@ class Blas:
         """The Frobenius norm; of a selector, the root of its rank."""
         if isinstance(value, Selector):
             return float(np.sqrt(len(value.indices)))
-        return float(np.linalg.norm(value))
+        flat = value.ravel(order="K")
+        return math.sqrt(flat.dot(flat))
 
     def finite(self, value: Any) -> bool:
         """Are all entries finite?"""

@@ -14,6 +14,7 @@ from typing import cast
 from viewlet.core.delta import DeltaClass, DeltaTable
 from viewlet.linalg.apply import Applier
 from viewlet.linalg.common_factors import Factored, Term, extract_common_factors, form, rank_of
+from viewlet.linalg.flat_sums import flat_sums
 from viewlet.linalg.instructions import Accumulate, Builder, Code, Effect, Embed, Named
 from viewlet.linalg.inverse import delta_inverse
 from viewlet.linalg.iterate import unfold
@@ -116,7 +117,7 @@ def _trigger(builder: Builder, factors: list[str], changed: dict[str, Factored],
             effects.append(Accumulate(name, left, right))
             deltas[name] = left, right
         ranks[name] = rank_of(builder, terms)
-    return Trigger(builder.code(factors, effects), deltas, ranks)
+    return Trigger(flat_sums(builder.code(factors, effects)), deltas, ranks)
 
 
 class _Derivation:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TypeAlias, assert_never
 
 from viewlet.linalg.nodes import Scalar, Shape
@@ -139,15 +140,19 @@ class Code:
     shapes: dict[str, Shape]
     selectors: frozenset[str]
 
-    def last_uses(self) -> dict[str, int]:
-        """The position of the last instruction that reads each computed name; kept to the end by effects."""
+    @cached_property
+    def spent(self) -> tuple[tuple[str, ...], ...]:
+        """The names that each instruction is the last to read; what effects read is kept to the end."""
         last = {
             name: position for position, (_, op) in enumerate(self.instructions) for name in operands_of(op)
         }
         for effect in self.effects:
             for name in effect_operands(effect):
-                last[name] = len(self.instructions)
-        return last
+                last.pop(name, None)
+        names: list[list[str]] = [[] for _ in self.instructions]
+        for name, position in last.items():
+            names[position].append(name)
+        return tuple(map(tuple, names))
 
 
 def operands_of(op: Instruction) -> tuple[str, ...]:

@@ -178,10 +178,10 @@ class PageRank:
 
     def _edges_of(self, frontier: np.ndarray[Any, Any]) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
         """The targets of all edges that leave the frontier, and how many leave each of its nodes."""
-        degrees = self._degree[frontier]
-        ends = np.cumsum(degrees)
-        offsets = np.repeat(self._start[frontier] - (ends - degrees), degrees)
-        return self._pool[offsets + np.arange(len(offsets))], degrees
+        degrees = self._degree.take(frontier)
+        offsets = (self._start.take(frontier) - degrees.cumsum() + degrees).repeat(degrees)
+        offsets += np.arange(len(offsets))
+        return self._pool.take(offsets), degrees
 
     def _pool_in_order(self) -> np.ndarray[Any, Any]:
         return self._edges_of(np.arange(len(self.nodes)))[0]
@@ -217,27 +217,32 @@ class PageRank:
         self._used += len(targets)
 
     def _settle(self, touched: np.ndarray[Any, Any], limit: float) -> None:
-        """Push every node whose residual is above the limit, all at once, until there is none."""
-        frontier = touched[np.abs(self._r[touched]) > limit]
+        """Push every node whose residual is above the limit, all at once, until there is none.
+
+        Most frontiers are short, so that the cost of a NumPy call counts: ``take`` and ``compress`` do what
+        an index does in two thirds of its time.
+        """
+        z, r = self._z, self._r
+        frontier = touched.compress(np.abs(r.take(touched)) > limit)
         while len(frontier):
-            amounts = self._r[frontier]
-            self._z[frontier] += amounts
+            amounts = r.take(frontier)
+            z[frontier] = z.take(frontier) + amounts
+            r[frontier] = 0.0
             self._total += float(amounts.sum())
-            self._r[frontier] = 0.0
             self.pushes += len(frontier)
             targets, degrees = self._edges_of(frontier)
             self.edges_walked += len(targets)
-            shares = np.repeat(self.damping * amounts / np.maximum(degrees, 1), degrees)
+            shares = (self.damping * amounts / np.maximum(degrees, 1)).repeat(degrees)
             if len(targets) > SWEEP_SHARE * self.edge_count:
                 self.sweeps += 1
-                self._r += np.bincount(targets, weights=shares, minlength=len(self.nodes))
-                frontier = np.flatnonzero(np.abs(self._r) > limit)
+                r += np.bincount(targets, weights=shares, minlength=len(self.nodes))
+                frontier = np.flatnonzero(np.abs(r) > limit)
             else:
-                np.add.at(self._r, targets, shares)
-                frontier = self._distinct(targets[np.abs(self._r[targets]) > limit])
+                np.add.at(r, targets, shares)
+                frontier = self._distinct(targets.compress(np.abs(r.take(targets)) > limit))
 
     def _distinct(self, nodes: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         """Every node once, without sorting: of equal ones the last written is found again."""
         places = np.arange(len(nodes))
         self._position[nodes] = places
-        return np.asarray(nodes[self._position[nodes] == places])
+        return nodes.compress(self._position.take(nodes) == places)

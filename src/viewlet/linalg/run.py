@@ -21,7 +21,6 @@ from viewlet.linalg.instructions import (
     Replace,
     Stack,
     Unit,
-    operands_of,
 )
 
 # Runs code over arrays, a state and the factors of an update, and returns the values that effects read.
@@ -35,17 +34,15 @@ def compute(
 
     A value is dropped after its last use, so re-evaluation holds no more large matrices than it must.
     """
-    last = code.last_uses()
     values: dict[str, Any] = dict(factors)
 
     def read(name: str) -> Any:
         return values[name] if name in values else state[name]
 
-    for position, (name, op) in enumerate(code.instructions):
+    for (name, op), spent in zip(code.instructions, code.spent, strict=True):
         values[name] = run_instruction(op, arrays, read)
-        for operand in operands_of(op):
-            if last[operand] == position:
-                values.pop(operand, None)
+        for operand in spent:
+            values.pop(operand, None)
     return values
 
 

@@ -197,11 +197,11 @@ def fragments_of(partition: Partition, values: Any) -> Any:
         return pa.array([NULL_FRAGMENT] * len(values), pa.int32())
     if kind in NUMBERS or kind is Kind.DATE:
         numbers = values.cast(pa.int32()) if kind is Kind.DATE else values
-        filled = pc.fill_null(numbers, 0).to_numpy()
+        filled = (pc.fill_null(numbers, 0) if numbers.null_count else numbers).to_numpy()
         found = np.searchsorted(np.array(partition.bounds, filled.dtype), filled, side="right")
-        return pa.array(
-            np.where(pc.is_null(values).to_numpy(zero_copy_only=False), NULL_FRAGMENT, found), pa.int32()
-        )
+        if numbers.null_count:
+            found[pc.is_null(values).to_numpy(zero_copy_only=False)] = NULL_FRAGMENT
+        return pa.array(found, pa.int32())
     encoded = values.combine_chunks().dictionary_encode()
     known = [partition.fragment_of(v) for v in read_column(encoded.dictionary, column, partition.table)]
     return pc.fill_null(pc.take(pa.array(known, pa.int32()), encoded.indices), NULL_FRAGMENT)
