@@ -397,9 +397,9 @@ def mixes(report: Report, database: Database, size: Size) -> None:
             mix.run(updates, queries, rows, size.operations)
             times = mix.seconds
             ratio = times["by itself"] / min(times["without"], times["captured anew"])
-            said, verdict = mix.said(), "wins" if ratio < 1 else "loses less than 10 %"
-            if ratio > 1.1:
-                verdict = "loses, as it said" if said == "do without" else "loses"
+            said = mix.said()
+            close = "no gain, as it said" if said == "do without" else "loses less than 10 %"
+            verdict = "wins" if ratio < 1 else close if ratio <= 1.1 else "loses"
             table.append([f"{updates}U{queries}Q", rows, *times.values(), ratio, said, verdict, mix.told()])
             series.setdefault(f"{updates}U{queries}Q", []).append((rows, ratio))
         report.table(title, columns, table, plot)
@@ -441,7 +441,7 @@ class Mix:
         self.seconds[way] += time.perf_counter() - began
 
     def said(self) -> str:
-        """What the cost model said before the queries, most of the time."""
+        """What the cost model said before most queries: it decides before each."""
         costs = self.own.costs
         return "use it" if costs.use.count > costs.full.count else "do without"
 
