@@ -39,6 +39,7 @@ from scipy import signal as dsp
 import viewlet.signals as vs
 
 RESULTS = Path(__file__).parent / "results" / "signals"
+RUNS = ("", "--spark")
 BATCH = 1 << 20
 POLARS_EVENTS = 2_000_000
 KEYED = vs.source(key="k", time="t", value="v")

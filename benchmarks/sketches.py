@@ -2,22 +2,7 @@
 
     python benchmarks/sketches.py --rows 200000 --parts groups mixes      # a minute
 
-All figures, in commands of a few minutes each; the first one begins the report anew::
-
-    python benchmarks/sketches.py --fresh --rows 10000000 --repeats 2 --parts triggers groups
-    python benchmarks/sketches.py --rows 10000000 --repeats 2 --parts crimes aggregates
-    python benchmarks/sketches.py --parts break_even fragments memory
-    python benchmarks/sketches.py --parts joins selectivity optimizations
-    python benchmarks/sketches.py --rows 5000000 --operations 36 --parts mixes
-    python benchmarks/sketches.py --scale 1 --repeats 2 --parts tpch
-    python benchmarks/sketches.py --backends postgres --rows 10000000 --repeats 2 --parts triggers
-    python benchmarks/sketches.py --backends postgres --operations 24 --parts mixes
-    python benchmarks/sketches.py --backends postgres --repeats 2 --parts groups aggregates
-    python benchmarks/sketches.py --backends postgres --repeats 2 --parts crimes joins break_even
-    python benchmarks/sketches.py --backends postgres --repeats 1 --parts optimizations fragments
-    python benchmarks/sketches.py --backends postgres --scale 1 --repeats 1 --parts tpch
-    python benchmarks/sketches.py --backends spark --scale 0.1 --repeats 1 --parts tpch
-    python benchmarks/sketches.py --backends spark --repeats 1 --operations 12 --parts mixes
+All figures are made by the runs in ``RUNS``, of a few minutes each; the first one begins the report anew.
 
 The experiments are those of section 10 of the paper on in-memory incremental maintenance of sketches: TPC-H,
 crimes, number of groups, of aggregates and of fragments, joins, join selectivity, break-even, optimizations
@@ -52,6 +37,22 @@ from viewlet.workloads import tpch
 from viewlet.workloads.crimes import crimes
 
 RESULTS = Path(__file__).parent / "results" / "sketches"
+RUNS = (
+    "--fresh --rows 10000000 --repeats 2 --parts triggers groups",
+    "--rows 10000000 --repeats 2 --parts crimes aggregates",
+    "--parts break_even fragments memory",
+    "--parts joins selectivity optimizations",
+    "--rows 5000000 --operations 36 --parts mixes",
+    "--scale 1 --repeats 2 --parts tpch",
+    "--backends postgres --rows 10000000 --repeats 2 --parts triggers",
+    "--backends postgres --operations 24 --parts mixes",
+    "--backends postgres --repeats 2 --parts groups aggregates",
+    "--backends postgres --repeats 2 --parts crimes joins break_even",
+    "--backends postgres --repeats 1 --parts optimizations fragments",
+    "--backends postgres --scale 1 --repeats 1 --parts tpch",
+    "--backends spark --scale 0.1 --repeats 1 --parts tpch",
+    "--backends spark --repeats 1 --operations 12 --parts mixes",
+)
 DELTAS = (10, 100, 1000)
 RANGES = 400
 
