@@ -151,7 +151,9 @@ def main() -> None:
         db.execute(f"CREATE MATERIALIZED VIEW v AS {QUERY}")
     done = shown = 0
     while done < batches:
-        stream = churn(tables, seed=seed + done, deletions=0.3, duplicates=0.0)
+        stream = churn(
+            tables, seed=seed + done, deletions=0.3, duplicates=0.0, cancelling=0.0
+        )  # keys are enforced
         several = list(stream.batches(max(1, len(stream) // min(batches, 40))))[: batches - done]
         for batch in several:
             here.apply(batch)
