@@ -48,7 +48,7 @@ def compiled(sql: str, catalog: Catalog, repeat: int = 3) -> tuple[float, Progra
     """The least CPU time of compiling a query, and its program."""
     least, program = float("inf"), None
     for _ in range(repeat):
-        for memory in (canonical.canonical_form, canonical._places, schedule.binds_all):
+        for memory in (canonical._canonical_places, canonical._places, schedule.binds_all):
             memory.cache_clear()
         began = time.process_time()
         compiler = Compiler(catalog, searches=True)
