@@ -40,7 +40,7 @@ from viewlet.backends.spark.nodes import (
 from viewlet.backends.spark.place import place
 from viewlet.backends.spark.site import Changes
 from viewlet.backends.spark.text import show_distributed
-from viewlet.calculus.nodes import Delta, Exists, Extremum, Lift, Query
+from viewlet.calculus.nodes import Delta, Exists, Extremum, Lift, Query, Term, factor_variables
 from viewlet.core.scalar import Var
 from viewlet.core.types import BIGINT, BOOLEAN, DATE, DOUBLE, VARCHAR, Type, decimal, wide
 from viewlet.errors import CompileError, ValueRangeError
@@ -95,6 +95,24 @@ def test_no_more_jobs_and_stages_than_the_thesis(name: str) -> None:
 def test_which_queries_move_whole_maps() -> None:
     """What partitions hand over comes from a change, not from the mere contents of a distributed map."""
     assert {name for name in THESIS if moves_maps(tpch(name)[1])} == MOVE_MAPS
+
+
+@pytest.mark.parametrize("name", THESIS)
+def test_no_product_holds_every_pair(name: str) -> None:
+    """What meets somewhere has a variable in common: no change meets all entries of a map."""
+    for trigger in tpch(name)[1].batch.values():
+        for statement in (s for block in trigger.blocks for s in block.statements):
+            for term in () if isinstance(statement, Transfer) else statement.query:
+                assert len(connected(term)) <= 1, f"{trigger.table}: {statement.target}"
+
+
+def connected(term: Term) -> list[set[str]]:
+    """The variables of a term, those of factors that share one together."""
+    groups: list[set[str]] = []
+    for names in filter(None, ({v.name for v in factor_variables(f)} for f in term.factors)):
+        linked = [group for group in groups if group & names]
+        groups = [group for group in groups if not group & names] + [names.union(*linked)]
+    return groups
 
 
 def moves_maps(distributed: DistProgram) -> bool:

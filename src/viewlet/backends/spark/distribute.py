@@ -180,7 +180,6 @@ class _Building:
             keys = self.program.maps[name].keys
             copied = self._define(keys, (Term((MapRef(name, keys),)),), By(keys[0]))
             return self._move(fetch.movement, copied, fetch.position, "distributed"), None
-        kept = tuple(i for i, a in enumerate(arguments(fetch.atom)) if isinstance(a, Var))
         columns = tuple(
             Var(column, argument.type, argument.nullable) if isinstance(argument, Var) else argument
             for column, argument in fetch.atom.binds
@@ -190,9 +189,11 @@ class _Building:
             tuple((column, a) for (column, _), a in zip(fetch.atom.binds, columns, strict=True)),
             fetch.atom.absolute,
         )
-        source = self._define(tuple(columns[i] for i in kept), (Term((atom,)),), self.router.changes_at)
+        free = tuple(column for column in columns if isinstance(column, Var))
+        source = self._relation((atom,), free, self.router.changes_at)
+        kept = tuple(columns.index(key) for key in source.keys)
         position = None if fetch.position is None else kept.index(fetch.position)
-        return self._move(fetch.movement, source, position, _mode(self.router.changes_at)), kept
+        return self._move(fetch.movement, source.name, position, _mode(self.router.changes_at)), kept
 
     def _relation(self, factors: tuple[Factor, ...], keys: tuple[Var, ...], stop: Stop) -> MapRef:
         """A relation with the sums of a product by ``keys``: an earlier one if it is the same."""

@@ -45,6 +45,7 @@ ROUND = 1.0
 MOVED_MAP = 20.0
 MOVED_LOCAL_MAP = 2.0
 MOVED_CHANGE = 0.1
+CROSSED = 20.0  # a change met by a map with which it has no variable in common: every pair of both
 GATHERED = 0.05  # of two routes with equal rounds, the one that leaves the work to the partitions
 
 
@@ -151,6 +152,8 @@ class Router:
                 if arrival is not None:
                     price += GATHERED * isinstance(stop, Local) + self._weight(state)
                 own = tuple(term.factors[i] for i in sorted(taken))
+                if arrival == "Broadcast" and not _meets(own, state.bound):
+                    price += CROSSED
                 leg = Leg(arrival, stop, own, tuple(dict.fromkeys(fetches)))
                 changed = state.changed or any(map(_reads_change, own))
                 yield price, leg, _State(state.pending - taken, stop, bound, changed)
@@ -357,6 +360,11 @@ def _is_ready(factor: Factor, known: set[str]) -> bool:
     except CalculusError:
         return False
     return True
+
+
+def _meets(factors: Iterable[Factor], bound: frozenset[str]) -> bool:
+    """Does one of the atoms share a variable with the product so far, if that has any?"""
+    return not bound or any(_is_connected(f, set(bound)) for f in factors if _counts(f))
 
 
 def _is_connected(factor: Factor, known: set[str]) -> bool:
