@@ -8,8 +8,9 @@ For a term over tables, with some variables *bound* (by the event, the batch's r
 2. Atoms that share an unbound variable are one component. A component without a table is pulled, unless it
    enumerates groups by a value that is compared with something outside: then it is a map by that value.
 3. A nested factor with bound keys joins a component that holds these keys, if a condition compares its value
-   with one of the component's own variables. But where an ordered index of a map sums up to that value, the
-   sum is not kept for those who may never ask.
+   with one of the component's own variables. But where an ordered index of a map sums up to that value, or a
+   key leads to the few entries that do, the sum is not kept for those who may never ask: to keep it takes as
+   long at every change of the table.
 4. Conditions, values and lets move into the component that binds their variables; those that name a bound
    variable stay.
 5. Each component becomes a map, keyed by those of its variables that are needed elsewhere; bound variables
@@ -208,8 +209,14 @@ class Materializer:
         return components
 
     def _is_searched(self, part: Component, term: Term, needed: frozenset[str]) -> bool:
-        """Is it one table, of which the rest of the term asks for sums along one column up to a value?"""
-        if not self.searches or len(part.factors) != 1 or needed & part.own:
+        """Is it one table, of which the rest of the term asks for sums along one column up to a value?
+
+        By an ordered index, or else among the entries of one key.
+        """
+        if len(part.factors) != 1 or needed & part.own:
+            return False
+        keyed = self.depth == "component" and {v.name for v in factor_variables(part.factors[0])} - part.own
+        if not (self.searches or keyed):
             return False
         names = [({v.name for v in factor_variables(f)}, f) for f in term.factors if f not in part.factors]
         mixed = [(own, f) for own, f in names if own & part.own and not own <= part.own]
