@@ -14,7 +14,7 @@ setup: ## install what is missing: C compiler, Java 17+, .venv with every develo
 demo: setup ## see views stay fresh: a short guided run in this terminal
 	@.venv/bin/viewlet demo
 
-test: setup ## the whole test suite except the long fuzzing (about 10 minutes on 2 cores)
+test: setup ## the whole test suite except the long fuzzing (8 to 10 minutes on 2 cores)
 	$(PYTEST) -m "not slow"
 
 test-all: setup ## the whole test suite with the long fuzzing, every program compiled as it is shipped or with traps
