@@ -25,6 +25,7 @@ from linalg.simulated_holders import SimulatedHolders
 from viewlet.errors import BackendError
 from viewlet.linalg.cost import Machine
 from viewlet.linalg.evaluate import evaluate
+from viewlet.linalg.nodes import Iterate, PowerSum, Stored, Transpose, Zeros
 from viewlet.linalg.plan import choose_program
 from viewlet.linalg.spark.arrays import Distributed, SparkArrays
 from viewlet.linalg.spark.run import compute_in_levels
@@ -110,6 +111,13 @@ def test_random_programs_in_blocks_are_exact(outputs, strategy, partitions, seed
 )
 def test_random_programs_in_blocks_at_length(outputs, strategy, partitions, seed):
     run_in_blocks(outputs, strategy, partitions, seed, updates=6)
+
+
+def test_one_value_that_is_two_views():
+    """Found by random programs: the second of them stayed on the driver, where no worker has blocks of it."""
+    steps = Iterate(INPUTS["A"], INPUTS["B"], Transpose(INPUTS["C"]), 4)
+    identity = Stored(PowerSum(Zeros((8, 8)), 4))
+    run_in_blocks({"out0": steps, "out1": identity}, "reevaluate", 3, 79360, updates=6)
 
 
 def powers_of(n, seed=0):

@@ -261,7 +261,7 @@ class SparkArrays:
         if len(terms) == 1 and terms[0][0] == 1 and isinstance(terms[0][1], Distributed) and not terms[0][2]:
             matrix = terms[0][1]
             return Distributed(matrix.blocks, matrix.finite, matrix.waiting)
-        return self.inner.combine(terms)
+        return self.own(self.inner.combine(terms))
 
     def to_numpy(self, value: Any) -> np.ndarray[Any, Any]:
         """A large matrix is brought to the driver, from durable storage."""
