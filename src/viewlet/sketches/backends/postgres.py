@@ -172,7 +172,8 @@ class Postgres:
 
     def _arrow(self, text: str, kinds: Sequence[Type], part: str) -> pa.Table:
         """Rows of the same ``part`` come as one: the driver takes longer for a row than the server does."""
-        if not all(kind.is_integer or kind.kind in COPIED for kind in kinds):
+        certain = all(kind.is_integer or kind.kind in COPIED for kind in kinds)
+        if not certain or len(kinds) == 1:  # a line of one NULL would be an empty line, which is no row
             return self.run(text)
         names = [f"c{place}" for place in range(len(kinds))]
         line = " || ',' || ".join(map(_field, names, kinds))
@@ -326,7 +327,7 @@ class Postgres:
         """Copy the staged changes that a query reads and that no query has read yet."""
         for name, unseen in self._unseen.items():
             if name not in self._copied and _copy(name) in text:
-                self._run(f"CREATE TEMP TABLE {_copy(name)[8:]} ON COMMIT DROP AS SELECT * {unseen}")
+                self._run(f"CREATE TEMP TABLE {_copy(name)} ON COMMIT DROP AS SELECT * {unseen}")
                 self._copied.add(name)
 
     def pending(self, since: Version, tables: Iterable[Table]) -> int | None:
