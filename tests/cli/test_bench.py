@@ -78,6 +78,17 @@ def test_all_suites_run_even_if_one_fails(tree: Path, capfd: pytest.CaptureFixtu
     assert "failed (3)" in index
 
 
+def test_the_index_keeps_what_other_runs_found(tree: Path) -> None:
+    assert main(["bench", "deep"]) == 1
+    assert main(["bench", "small"]) == 0
+    (*_, deep, other, small) = (tree / "results" / "README.md").read_text().splitlines()
+    assert "failed (3)" in deep
+    assert "not yet" in other
+    assert "[table.md](small/table.md)" in small
+    assert main(["bench", "small", "--quick"]) == 0
+    assert (tree / "results" / "README.md").read_text().splitlines()[-1] == small
+
+
 def test_every_run_of_a_suite(tree: Path, capfd: pytest.CaptureFixture[str]) -> None:
     (tree / "several.py").write_text(
         '"""Several runs."""\nimport sys\nRUNS = ("--rows 10 --parts a", "--fail", "--last")\n'
@@ -110,7 +121,7 @@ def test_the_pages_take_over_new_figures(tree: Path, capfd: pytest.CaptureFixtur
     docs = tree.parent / "docs"
     docs.mkdir()
     (docs / "generated.py").write_text('print("pages rewritten")\n')
-    main(["bench", "all"])
+    main(["bench", "small"])
     assert "pages rewritten" in capfd.readouterr().out
     main(["bench", "all", "--quick"])
     assert "pages rewritten" not in capfd.readouterr().out

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import platform
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from viewlet.bench.suites import Suite
+
+NOTES = Path("results") / "runs.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,27 +52,58 @@ def run_suite(suite: Suite, *, quick: bool, output: IO[str] | None) -> Outcome:
     return Outcome(suite.name, next(filter(None, codes), 0), seconds, is_quick, str(suite.results), files)
 
 
-def write_index(root: Path, suites: Sequence[Suite], outcomes: Sequence[Outcome]) -> Path:
-    """Write ``results/README.md``: where each suite's figures are, and on what they were measured."""
-    machine = f"{platform.machine()}, {platform.system()}, Python {platform.python_version()}"
+def note_outcome(root: Path, outcome: Outcome) -> None:
+    """Remember under ``results/`` when a suite was last run in full, and how that went.
+
+    Suites take minutes to half an hour: each is noted as it ends, so that the index holds what was run last,
+    by ``viewlet bench all`` or one suite at a time.
+    """
+    runs = _runs_noted(root)
+    note = {"measured": f"{datetime.now(UTC):%Y-%m-%d}", "version": version("viewlet"), "machine": _machine()}
+    runs[outcome.suite] = note | {
+        "seconds": round(outcome.seconds),
+        "exit_code": outcome.exit_code,
+        "files": list(outcome.files),
+    }
+    path = root / NOTES
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(json.dumps(dict(sorted(runs.items())), indent=1) + "\n", encoding="utf-8")
+
+
+def _runs_noted(root: Path) -> dict[str, Any]:
+    path = root / NOTES
+    return dict(json.loads(path.read_text(encoding="utf-8"))) if path.exists() else {}
+
+
+def _machine() -> str:
+    return f"{platform.machine()}, {platform.system()}, Python {platform.python_version()}"
+
+
+def write_index(root: Path, suites: Iterable[Suite]) -> Path:
+    """Write ``results/README.md``: where each suite's figures are, when and where measured."""
     lines = [
         "# Results, suite by suite",
         "",
-        f"Measured {datetime.now(UTC):%Y-%m-%d} with viewlet {version('viewlet')} on {machine}.",
-        "Regenerate with `viewlet bench all`.",
+        "`viewlet bench SUITE` measures one of them anew, `viewlet bench all` every one.",
         "",
-        "| suite | measures | time | files |",
-        "|---|---|---|---|",
+        "| suite | measures | measured | machine | time | files |",
+        "|---|---|---|---|---|---|",
     ]
-    for suite, outcome in zip(suites, outcomes, strict=True):
-        where = suite.results.relative_to(root / "results")
-        files = ", ".join(f"[{name}]({(where / name).as_posix()})" for name in outcome.files)
-        state = f"{outcome.seconds:.0f} s" if outcome.exit_code == 0 else f"failed ({outcome.exit_code})"
-        lines.append(f"| {suite.name} | {suite.summary} | {state} | {files or 'printed only'} |")
+    runs = _runs_noted(root)
+    for suite in suites:
+        lines.append(f"| {suite.name} | {suite.summary} | {_cells(root, suite, runs.get(suite.name))} |")
     index = root / "results" / "README.md"
-    index.parent.mkdir(exist_ok=True)
     index.write_text("\n".join(lines) + "\n", encoding="utf-8")
     return index
+
+
+def _cells(root: Path, suite: Suite, run: Mapping[str, Any] | None) -> str:
+    if run is None:
+        return "not yet | | |"
+    where = suite.results.relative_to(root / "results")
+    files = ", ".join(f"[{name}]({(where / name).as_posix()})" for name in run["files"])
+    state = f"{run['seconds']} s" if run["exit_code"] == 0 else f"failed ({run['exit_code']})"
+    return f"{run['measured']}, {run['version']} | {run['machine']} | {state} | {files or 'printed only'}"
 
 
 def regenerate_docs(root: Path) -> int:

@@ -1,8 +1,8 @@
 """run benchmarks.
 
 Without SUITE: list the suites. Each suite is a script under benchmarks/ of the source tree; it prints
-its tables and writes them, with figures and plots, to benchmarks/results/SUITE. 'all' runs every suite
-and, unless --quick, rewrites benchmarks/results/README.md and the figures in docs/. Exit code 1 if a
+its tables and writes them, with figures and plots, to benchmarks/results/SUITE. 'all' runs every suite.
+Unless --quick, the index benchmarks/results/README.md and the figures in docs/ follow. Exit code 1 if a
 suite fails; the others still run.
 """
 
@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from viewlet.bench.runner import Outcome, regenerate_docs, run_suite, write_index
+from viewlet.bench.runner import Outcome, note_outcome, regenerate_docs, run_suite, write_index
 from viewlet.bench.suites import Suite, choose, find_benchmarks, find_suites
 from viewlet.cli.outcome import DONE, FAILED, UnavailableError
 
@@ -41,15 +41,18 @@ def run(options: argparse.Namespace) -> int:
         _list(list(suites.values()), as_json=options.json)
         return DONE
     chosen = choose(suites, options.suite)
-    outcomes = [_run(suite, number, len(chosen), options) for number, suite in enumerate(chosen, 1)]
+    outcomes = []
+    for number, suite in enumerate(chosen, 1):
+        outcomes.append(_run(suite, number, len(chosen), options))
+        if not outcomes[-1].quick:
+            note_outcome(root, outcomes[-1])
     if options.json:
         print(json.dumps([asdict(outcome) for outcome in outcomes], indent=2))
-    if options.suite == "all" and not options.quick:
-        print(f"wrote {write_index(root, chosen, outcomes)}", file=sys.stderr)
-        failed = regenerate_docs(root) != 0
-    else:
-        failed = False
-    return FAILED if failed or any(outcome.exit_code for outcome in outcomes) else DONE
+    failed = any(outcome.exit_code for outcome in outcomes)
+    if not options.quick:
+        print(f"wrote {write_index(root, suites.values())}", file=sys.stderr)
+        failed |= regenerate_docs(root) != 0
+    return FAILED if failed else DONE
 
 
 def _run(suite: Suite, number: int, total: int, options: argparse.Namespace) -> Outcome:
