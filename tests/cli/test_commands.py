@@ -23,9 +23,11 @@ def test_every_command_has_help(command: str, capsys: pytest.CaptureFixture[str]
     assert f"usage: viewlet {command}" in capsys.readouterr().out
 
 
-def test_the_script_is_installed_and_says_its_version() -> None:
-    script = Path(sys.executable).with_name("viewlet")
-    done = subprocess.run([script, "--version"], check=True, capture_output=True, text=True)
+@pytest.mark.parametrize(
+    "command", [[Path(sys.executable).with_name("viewlet")], [sys.executable, "-m", "viewlet"]]
+)
+def test_the_command_is_installed_and_says_its_version(command: list[str]) -> None:
+    done = subprocess.run([*command, "--version"], check=True, capture_output=True, text=True)
     assert done.stdout.startswith("viewlet ")
 
 
