@@ -6,19 +6,23 @@ both. A loop with none bound scans. Edges, spans, peaks and visits use an ordere
 the fields that any of them sums. Nothing else gets an index.
 
 An ordered index of sums under integer keys may be dense. Keys that nobody has inserted are asked in it then:
-that must not cost more than a comparison, nor fail.
+that must not cost more than a comparison, nor fail. If nothing else looks for the entries of a record, its
+ordered index may hold them all by itself.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
+from typing import TypeAlias
 
 from viewlet.core.types import Type
 from viewlet.loops.nodes import (
     Assign,
     Axis,
     Block,
+    Gather,
+    Get,
     Loop,
     Order,
     Peak,
@@ -31,15 +35,17 @@ from viewlet.loops.nodes import (
 )
 from viewlet.loops.ranges import I64, can_fail, type_interval, within
 
+Positions: TypeAlias = tuple[int, ...]
+
 
 def choose_access(
-    records: Mapping[str, Record], blocks: Iterable[Block], decide: Callable[[Record, tuple[int, ...]], bool]
+    records: Mapping[str, Record], blocks: Iterable[Block], decide: Callable[[Record, Positions], bool]
 ) -> dict[str, Record]:
     """The records with the indexes that the blocks use, without those that nothing uses.
 
     ``decide`` tells whether some key positions of a record decide the others.
     """
-    slices: dict[str, set[tuple[int, ...]]] = {}
+    slices: dict[str, set[Positions]] = {}
     swept: set[str] = set()
     used: set[str] = set()
     summed: dict[tuple[str, Axis], set[str]] = {}
@@ -47,10 +53,18 @@ def choose_access(
     points: dict[tuple[str, Axis], set[Point]] = {}
     sparse: set[tuple[str, Axis]] = set()
     marked: set[tuple[str, Axis]] = set()
+    sought: dict[str, set[Positions | None]] = {}
     every = [op for block in blocks for op in operations(block)]
     aside = {op for span in every if isinstance(span, Span) for op in operations(span.scans)}
     for op in every:
         used |= {name for at in ("record", "temporary") if (name := getattr(op, at, None))}
+        match op:
+            case Loop(record) if op in aside:
+                sought.setdefault(record, set()).add(tuple(i for i, _ in op.bound))
+            case Get(record) | Loop(record) | Assign(record) | Gather(record):
+                sought.setdefault(record, set()).add(None)
+            case _:
+                pass
         match op:
             case Loop(record, bound) if bound:
                 slices.setdefault(record, set()).add(tuple(i for i, _ in bound))
@@ -82,7 +96,7 @@ def choose_access(
             home=homes[name],
             slices=tuple(sorted(slices.get(name, set()) - {homes[name]})),
             swept=name in swept,
-            orders=_orders(record, summed, points, sparse, marked),
+            orders=_whole(record, _orders(record, summed, points, sparse, marked), sought.get(name, set())),
             signed=tuple(f.name for f in record.fields if (name, f.name) in signed),
         )
         for name, record in records.items()
@@ -106,6 +120,25 @@ def _orders(
             dense = counts and (name, axis) not in sparse
             orders.append(Order(axis, own, dense, known, dense and (name, axis) in marked))
     return tuple(orders)
+
+
+def _whole(
+    record: Record, orders: tuple[Order, ...], sought: Collection[Positions | None]
+) -> tuple[Order, ...]:
+    """The only order of a map, told apart if it could hold the entries: scans that stand in for sums along it
+    (``sought`` has the keys that they bind) go through one of its parts at a time, and there is no other way.
+    """
+    match orders:
+        case (Order(Axis(position, by, "sums"), fields) as order,) if (
+            record.role == "map"
+            and _is_integer(record.keys[position].type)
+            and sorted((position, *by)) == list(range(len(record.keys)))
+            and fields == tuple(f.name for f in record.fields)
+            and set(sought) <= {by}
+        ):
+            return (replace(order, whole=True),)
+        case _:
+            return orders
 
 
 def _is_integer(kind: Type) -> bool:

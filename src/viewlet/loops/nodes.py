@@ -86,6 +86,8 @@ class Order:
 
     It may take the ``dense`` form where its keys are dense. ``points`` are the kinds of searches along it
     that begin where the last one ended; ``marked`` if edges found elsewhere divide it, which stay for long.
+    ``whole`` if it could hold the entries themselves: it has all their keys and fields, and nobody looks for
+    them elsewhere.
     """
 
     axis: Axis
@@ -93,6 +95,7 @@ class Order:
     dense: bool = False
     points: tuple[Point, ...] = ()
     marked: bool = False
+    whole: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,7 +34,7 @@ int main(void) {
         r.thrice = 3 * r.v;
 #endif
         switch (op) {
-        case 0: sums_add(&arena, t, k, &r); break;
+        case 0: sums_add(&arena, t, k, &r, NULL); break;
         case 1: give_rec(sums_total(&arena, t)); break;
         case 2: give_rec(sums_sum_below(&arena, t, k)); break;
         case 3: give_rec(sums_sum_through(&arena, t, k)); break;

@@ -29,6 +29,7 @@ from viewlet.backends.native.rows import WEIGHTS, write_rows
 from viewlet.backends.native.scalars import MEMO_BIAS, HostFunction, Registry
 from viewlet.backends.native.storage import CRecord, name_records, write_record
 from viewlet.backends.native.strings import native_answer
+from viewlet.backends.native.whole import whole_order, write_shown
 from viewlet.core.types import Kind, Type
 from viewlet.loops.nodes import Add, Get, LoopProgram, TableLoops, ViewLoops, Visit, blocks, operations
 
@@ -314,10 +315,14 @@ def _write_access(out: Writer, at: CRecord) -> None:
     """Insertion and removal for callers that know the record by its description only."""
     if not at.record.keys:
         return
-    name = at.name
+    name, whole = at.name, whole_order(at)
+    if whole is not None:
+        write_shown(out, at, whole)
     with out.block(f"VL_COLD void *{name}_touch_any(vl_instance *x, const void *key)"):
         _prologue(out)
         out.line(f"{name}_record *r = {name}_touch(a, {at.map}, key);")
+        if whole is not None:
+            out.line(f"if (r == &s->{name}.touched) {name}_load(a, &s->{name}, r);")
         see(out, at, "r")
         out.line("return r;")
     with out.block(f"VL_COLD void {name}_leave_any(vl_instance *x, void *entry)"):
@@ -432,5 +437,8 @@ def _description(at: CRecord) -> str:
         f"{layout}, {len(record.slices)}, sizeof({name}_record), {identity}, offsetof(program_state, {name})"
     )
     sizes += f", offsetof(program_state, {name}.ordered_bytes)" if record.orders else ", 0"
+    if record.keys and whole_order(at) is not None:
+        shown = f"offsetof(program_state, {name}.shown)"
+        access += f", {shown}, {name}_following, {name}_ordered_count"
     arrays = f"{name}_kinds, {name}_forms, {name}_offsets"
     return f"{{{len(record.keys)}, {len(record.fields)}, {arrays}, {nulls}, {sizes}, {access}}}"

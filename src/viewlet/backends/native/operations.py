@@ -33,6 +33,7 @@ from viewlet.backends.native.orders import note_seen, order_at, see
 from viewlet.backends.native.scalars import Registry, Scalars, to_cell
 from viewlet.backends.native.searches import CEdge, Searches
 from viewlet.backends.native.storage import CRecord, empty
+from viewlet.backends.native.whole import whole_order
 from viewlet.calculus.nodes import Argument
 from viewlet.core.scalar import COMPARISONS, Call, Const, Scalar, Var, variables
 from viewlet.core.types import Kind, Type
@@ -246,6 +247,9 @@ class Operations:
         at = self.records[op.record]
         entry = self.out.fresh("e")
         record = f"{at.name}_record"
+        if whole_order(at) is not None:
+            self._scan(at, op, entry)
+            return
         if not op.bound:
             head = (
                 f"for (const {record} *{entry} = {at.name}_next(a, {at.map}, NULL); {entry}; "
@@ -266,6 +270,18 @@ class Operations:
             find = find if absent is None else f"{absent} ? (vl_slice){{0}} : {find}"
             with self.out.block(f"for (vl_slice {rows} = {find}; {rows}.n-- > 0;)"):
                 self.out.line(f"const {record} *{entry} = {at.name}_at(a, {at.map}, {rows}.ids[{rows}.n]);")
+                self.entry(at, op, entry)
+
+    def _scan(self, at: CRecord, op: Loop, entry: str) -> None:
+        """A loop along the index that holds the entries."""
+        with self.out.block():
+            key, absent = self.key(at, f"{at.name}_key", op.bound)
+            own = self.out.fresh("q")
+            self.out.line(f"{at.name}_record {own} = {{.key = {key}}};")
+            first, following = (f"{at.name}_in(a, &s->{at.name}, {e}, &{own})" for e in ("NULL", entry))
+            first = first if absent is None else f"{absent} ? NULL : {first}"
+            head = f"const {at.name}_record *{entry} = {first}; {entry}; {entry} = {following}"
+            with self.out.block(f"for ({head})"):
                 self.entry(at, op, entry)
 
     def _walk(self, at: CRecord, op: Loop, entry: str) -> None:

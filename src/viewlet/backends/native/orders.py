@@ -79,6 +79,18 @@ class COrder:
         kind = stored_form(self.record.keys[position].type)[0]
         return f"ord_key_of_double({text})" if kind == "double" else f"(int64_t){text}" * self.is_pair or text
 
+    @property
+    def slice_mask(self) -> int:
+        """The bits of the NULL flags of the columns by which it is apart."""
+        return sum(1 << i for i in self.axis.by if self.record.keys[i].nullable)
+
+    def slice_key(self, key: str) -> str:
+        """The initializer of the key of a slice, from the address of a key of the record."""
+        parts = [f".k{i} = {key}->k{i}" for i in self.axis.by]
+        if self.slice_mask:
+            parts.append(f".nulls = {key}->nulls & {self.slice_mask:#x}")
+        return f"{{{', '.join(parts)}}}"
+
     def member(self, field: str) -> str:
         """The C member of a field; the first 64-bit one takes the place of the count that every tree has."""
         number = next(i for i, f in enumerate(self.record.fields) if f.name == field)
@@ -177,6 +189,8 @@ def order_members(at: CRecord) -> list[tuple[str, str, int]]:
     found += [("uint64_t", f"negative_f{i}", 0) for i in _signed(at.record)]
     if is_noted(at.record):
         found.append((f"{at.name}_record", "seen", 0))
+    if any(order.whole for order in at.record.orders):
+        found += [(f"{at.name}_record", "touched", 0), (f"{at.name}_record", "shown", 0)]
     return found
 
 
@@ -185,7 +199,7 @@ def _signed(record: Record) -> list[int]:
 
 
 def write_note(out: Writer, at: CRecord) -> None:
-    """``r3_changed``: an entry has changed by some amounts; it holds the new sums already."""
+    """``r3_changed``: an entry has changed by some amounts, and holds the new sums, or takes them over."""
     if not is_noted(at.record):
         return
     if not at.record.orders:  # nobody has brought the arithmetic of sums along
@@ -193,18 +207,20 @@ def write_note(out: Writer, at: CRecord) -> None:
     name = at.name
     fields = noted_fields(at.record)
     amounts = "".join(f", {field_form(at.record.fields[i].type).value} d{i}" for i in fields)
-    head = f"VL_FUNCTION void {name}_changed(vl_arena *a, {name}_store *m, const {name}_record *r{amounts})"
+    whole = any(order.whole for order in at.record.orders)
+    entry = f"{'' if whole else 'const '}{name}_record *r"
+    head = f"VL_FUNCTION void {name}_changed(vl_arena *a, {name}_store *m, {entry}{amounts})"
     with out.block(head):
         out.line("(void)a;")
-        for i in _signed(at.record):
-            old = f"ORD_MINUS(r->f{i}, d{i})"
-            out.line(f"m->negative_f{i} += (uint64_t)(r->f{i} < 0) - (uint64_t)({old} < 0);")
         for order in sums_of(at):
             tests = [" || ".join(f"d{i} != 0" for i, _ in order.fields)]
             change = ", ".join(f".{order.member_of(i)} = d{i}" for i, _ in order.fields)
             _write_order_add(out, order, tests, change)
+        for i in _signed(at.record):
+            old = f"ORD_MINUS(r->f{i}, d{i})"
+            out.line(f"m->negative_f{i} += (uint64_t)(r->f{i} < 0) - (uint64_t)({old} < 0);")
     changed = ", ".join(f"ORD_MINUS(r->f{i}, m->seen.f{i})" for i in fields)
-    head = f"VL_COLD void {name}_replaced(vl_arena *a, {name}_store *m, const {name}_record *r)"
+    head = f"VL_COLD void {name}_replaced(vl_arena *a, {name}_store *m, {entry})"
     out.line(f"{head} {{ {name}_changed(a, m, r, {changed}); }}")
 
 
@@ -230,18 +246,19 @@ def _write_order_add(out: Writer, order: COrder, tests: Sequence[str], change: s
         slices = f"vl_map_pooled_bytes(&m->{name})"
         if order.sliced:
             out.line(f"m->ordered_bytes -= {slices};")
-            parts = [f".k{i} = r->key.k{i}" for i in axis.by]
-            mask = sum(1 << i for i in axis.by if record.keys[i].nullable)
-            if mask:
-                parts.append(f".nulls = r->key.nulls & {mask:#x}")
-            out.line(f"const {name}s_key key = {{{', '.join(parts)}}};")
+            out.line(f"const {name}s_key key = {order.slice_key('(&r->key)')};")
             out.line(f"{name}s_record *slice = {name}s_upsert(a, &m->{name}, &key);")
             tree = "&slice->tree"
         out.line(f"{name} *tree = {tree};")
         held = f"{name}_bytes(tree)" if order.order.dense else "tree->account.bytes"
         out.line(f"const uint64_t bytes = {held};")
         out.line(f"const {name}_rec change = {{{change}}};")
-        out.line(f"{name}_add(a, tree, {order.key('r')}, &change{'' if order.order.dense else ', NULL'});")
+        old = "&old" if order.order.whole else "NULL"
+        if order.order.whole:
+            out.line(f"{name}_rec old;")
+        out.line(f"{name}_add(a, tree, {order.key('r')}, &change, {old});")
+        if order.order.whole:
+            _write_taken(out, order)
         out.line(f"m->ordered_bytes += {held} - bytes;")
         _write_bounds(out, order)
         for i, point in enumerate(order.order.points):
@@ -251,6 +268,14 @@ def _write_order_add(out: Writer, order: COrder, tests: Sequence[str], change: s
         if order.sliced:
             out.line(f"{name}s_settle(a, &m->{name}, slice);")
             out.line(f"m->ordered_bytes += {slices};")
+
+
+def _write_taken(out: Writer, order: COrder) -> None:
+    """The entry becomes what the index that holds it has now."""
+    for i, form in order.fields:
+        out.line(f"r->f{i} = old.{order.member_of(i)};")
+        into = "vl_i64_into" if form is Form.I64 else "vl_i128_into"
+        out.line(f"{into}(&r->f{i}, d{i}, &a->errors);")
 
 
 def _write_bounds(out: Writer, order: COrder) -> None:

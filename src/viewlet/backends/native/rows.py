@@ -21,6 +21,7 @@ from viewlet.backends.native.operations import Operations, is_plain
 from viewlet.backends.native.orders import orders_of
 from viewlet.backends.native.scalars import Registry
 from viewlet.backends.native.storage import CRecord
+from viewlet.backends.native.whole import whole_order
 from viewlet.calculus.nodes import Argument
 from viewlet.core.scalar import Scalar, Var
 from viewlet.core.types import Kind
@@ -141,7 +142,7 @@ class _RowLoop:
         steps = [step for keyed in wanted for step in _steps(keyed, self.records, looped=keyed in looped)]
         steps += _tree_steps(body, names, self.records)
         for at in dict.fromkeys(step.at for step in steps):
-            self.out.line(f"const bool {at.name}_large = {at.name}_is_large({at.map});")
+            self.out.line(f"const bool {at.name}_large = {_is_large(at)};")
         large = " || ".join(dict.fromkeys(f"{step.at.name}_large" for step in steps))
         lead = max((step.ahead for step in steps), default=0)
         if steps:
@@ -191,13 +192,20 @@ class _RowLoop:
         return row
 
 
+def _is_large(at: CRecord) -> str:
+    """The condition that the entries of a record have left the cache."""
+    if whole_order(at) is None:
+        return f"{at.name}_is_large({at.map})"
+    return f"s->{at.name}.ordered_bytes > VL_LARGE_MAP * sizeof({at.name}_record)"
+
+
 def _lookups(body: Block, columns: set[str], records: Mapping[str, CRecord]) -> Iterator[Lookup]:
     """Lookups that happen for every row, or as often as a loop has entries, under keys that are columns."""
     for op in body:
         match op:
             case Get(record, keys) if keys:
                 wanted = [_placing(records[record], keys)]
-            case Add(record, keys, later=False) if keys:
+            case Add(record, keys, later=False) if keys and whole_order(records[record]) is None:
                 at = records[record]
                 wanted = [_placing(at, keys), *(tuple((i, keys[i]) for i in p) for p in at.record.slices)]
             case Loop(record, bound) if bound:

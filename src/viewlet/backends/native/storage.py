@@ -7,7 +7,7 @@ where they are small and have no further index, else in a pool with stable ids.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import zip_longest
 from typing import TypeAlias
 
@@ -19,6 +19,7 @@ from viewlet.backends.native.orders import (
     write_orders,
     write_presences,
 )
+from viewlet.backends.native.whole import whole_order, write_whole
 from viewlet.loops.nodes import Record
 
 MAX_INPLACE_BYTES = 56
@@ -94,10 +95,26 @@ def name_records(
     noted = rounds or crossing
     return {
         name: CRecord(
-            f"r{i}", record, apart and bool(record.keys), name in fed, noted and record.role == "map"
+            f"r{i}",
+            _settled(record, noted=noted or name in fed),
+            apart and bool(record.keys),
+            name in fed,
+            noted and record.role == "map",
         )
         for i, (name, record) in enumerate(records.items())
     }
+
+
+def _settled(record: Record, *, noted: bool) -> Record:
+    """A record with an ordered index that holds its entries, and no other way to them, or one that does not.
+
+    Whoever notes entries before they change, or watches their sums, has to find them in a map.
+    """
+    if not any(order.whole for order in record.orders):
+        return record
+    if noted or any(field.guard is not None for field in record.fields):
+        return replace(record, orders=tuple(replace(order, whole=False) for order in record.orders))
+    return replace(record, slices=(), home=())
 
 
 def write_record(out: Writer, at: CRecord, *, inline: bool = False) -> None:
@@ -144,6 +161,9 @@ def write_record(out: Writer, at: CRecord, *, inline: bool = False) -> None:
 
 def _write_calls(out: Writer, at: CRecord, inline: bool) -> None:
     """Lookup and insertion; in line where they are few, else the compiler weighs size against speed."""
+    if (order := whole_order(at)) is not None:
+        write_whole(out, at, order)
+        return
     name = at.name
     store = f"vl_map_{'pooled' if at.pooled else 'inplace'}"
     kind = "VL_INLINE" if inline else "VL_FUNCTION"

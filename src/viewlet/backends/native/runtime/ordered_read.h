@@ -122,6 +122,15 @@ VL_FUNCTION bool ORD_(last)(const vl_arena *a, const ORD_NAME *t, ORD_(path) * p
     return true;
 }
 
+/* The first record, or the first above k; false when there is none. */
+VL_FUNCTION bool ORD_(following)(const vl_arena *a, const ORD_NAME *t, const ORD_(key) * k, ORD_(key) * key, ORD_(rec) * out) {
+    ORD_(path) p;
+    if (!(k ? ORD_(above)(a, t, *k, &p) : ORD_(first)(a, t, &p))) return false;
+    *key = ORD_(path_key)(&p);
+    *out = ORD_(path_rec)(&p);
+    return true;
+}
+
 /* ---- reading sums ---- */
 
 /* The record of k; false, and no record, when there is none. */

@@ -14,7 +14,7 @@
  * The array holds sums in 64 bits. `bulk` is the sum over all keys of their wide fields, taken positive: below 2^62 no
  * part of them can leave 64 bits. Where it is reached, the tree, which has all 128 bits, takes over.
  *
- * Functions as for ordered_tree.h: N_add, N_total, N_sum_below, N_sum_through, N_size, N_bytes.
+ * Functions as for ordered_tree.h: N_add, N_get, N_following, N_total, N_sum_below, N_sum_through, N_size, N_bytes.
  */
 #include "ordered_types.h"
 
@@ -167,20 +167,43 @@ VL_INLINE bool SUMS_(takes)(vl_arena *a, SUMS_NAME *t, int64_t k, const SUMS_(re
     return true;
 }
 
-VL_FUNCTION void SUMS_(add)(vl_arena *a, SUMS_NAME *t, int64_t k, const SUMS_(rec) * delta) {
+VL_FUNCTION void SUMS_(add)(vl_arena *a, SUMS_NAME *t, int64_t k, const SUMS_(rec) * delta, SUMS_(rec) * old) {
 #ifdef SUMS_MARKS
     for (int i = 0; i < 2; i++)
         if (k < t->marks[i].key) SUMS_(join)(&t->marks[i].before, delta);
 #endif
     if (SUMS_(takes)(a, t, k, delta)) {
         const SUMS_(dense_held) change = SUMS_(dense_narrow)(delta);
+        if (old) *old = SUMS_(dense_full)(SUMS_(dense_cells)(a, &t->dense) + SUMS_(dense_slot)(&t->dense, k));
         SUMS_(dense_add)(a, &t->dense, k, &change);
         if (VL_UNLIKELY(t->dense.capacity > 16 * t->dense.size)) SUMS_(scatter)(a, t);
         return;
     }
     const SUMS_(rec) change = *delta; /* that of an array has no address then, and stays in registers */
-    SUMS_(tree_add)(a, &t->tree, k, &change, NULL);
+    SUMS_(tree_add)(a, &t->tree, k, &change, old);
     if (VL_UNLIKELY(t->tree.size >= t->look)) SUMS_(look)(a, t);
+}
+
+/* The record of k; false, and no record, when there is none. */
+VL_FUNCTION bool SUMS_(get)(const vl_arena *a, const SUMS_NAME *t, int64_t k, SUMS_(rec) * out) {
+    if (!t->is_dense) return SUMS_(tree_get)(a, &t->tree, k, out);
+    *out = SUMS_(none)();
+    if (!SUMS_(dense_inside)(&t->dense, k)) return false;
+    const SUMS_(dense_held) *own = SUMS_(dense_cells)(a, &t->dense) + SUMS_(dense_slot)(&t->dense, k);
+    *out = SUMS_(dense_full)(own);
+    return !SUMS_(dense_is_empty)(own);
+}
+
+/* The first record, or the first above k; false when there is none. */
+VL_FUNCTION bool SUMS_(following)(const vl_arena *a, const SUMS_NAME *t, const int64_t *k, int64_t *key, SUMS_(rec) * out) {
+    if (!t->is_dense) return SUMS_(tree_following)(a, &t->tree, k, key, out);
+    const SUMS_(dense_held) *cells = SUMS_(dense_cells)(a, &t->dense);
+    uint64_t i = !k || *k < t->dense.low ? 0 : SUMS_(dense_slot)(&t->dense, *k) + 1;
+    while (i < t->dense.capacity && SUMS_(dense_is_empty)(&cells[i])) i++;
+    if (i >= t->dense.capacity) return false;
+    *key = (int64_t)((uint64_t)t->dense.low + i);
+    *out = SUMS_(dense_full)(&cells[i]);
+    return true;
 }
 
 /* Ask for the place of a key, if it can be told without looking. */

@@ -21,7 +21,7 @@
 
 #include <stdlib.h>
 
-enum { VL_PROGRAM_ABI = 3, VL_SHORT_TEXTS = 256, VL_ROWS = 128 };
+enum { VL_PROGRAM_ABI = 4, VL_SHORT_TEXTS = 256, VL_ROWS = 128 };
 enum { VL_E_ROWS = 1 << 5, VL_E_DOUBLE = 1 << 6, VL_E_CALL = 1 << 7 }; /* several rows; not finite; host's error */
 
 typedef enum { VL_BOOLEAN, VL_INT32, VL_INT64, VL_DECIMAL, VL_DOUBLE, VL_TEXT } vl_kind;
@@ -73,7 +73,8 @@ typedef enum {
 enum { VL_PLAIN, VL_INPLACE, VL_POOLED }; /* a struct in the state, or one of the maps of map.h */
 
 /* A record, described well enough to be read and filled without code of its own (records.h). A pooled map
- * is followed by its slice indexes; the key comes first in an entry. */
+ * is followed by its slice indexes; the key comes first in an entry. Where an ordered index holds the entries but for
+ * those with NULL along it, they are shown one after the other in the same place of the state. */
 typedef struct {
     uint32_t keys, fields;
     const uint8_t *kinds;    /* of keys, then fields */
@@ -86,6 +87,9 @@ typedef struct {
     uint64_t ordered_at;     /* where in the state the bytes of its ordered indexes are counted; 0: it has none */
     void *(*touch)(vl_instance *, const void *key);  /* the entry of a key, new if need be */
     void (*leave)(vl_instance *, void *entry);       /* after a change */
+    uint64_t shown_at;                               /* where entries of an ordered index are shown */
+    const void *(*following)(const vl_instance *, const void *entry); /* shows the next, or (NULL) the first; or NULL */
+    uint64_t (*ordered_count)(const vl_instance *);  /* how many there are */
 } vl_record;
 
 typedef struct {

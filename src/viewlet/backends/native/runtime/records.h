@@ -64,10 +64,9 @@ VL_FUNCTION bool vl_entry_lives(const vl_record *r, const uint8_t *entry) {
     return false;
 }
 
-/* The entry after `entry` (NULL: the first), or NULL. */
-VL_FUNCTION const uint8_t *vl_record_next(const vl_instance *x, const vl_record *r, const uint8_t *entry) {
+/* The entry of a map after `entry` (NULL: the first), or NULL. */
+VL_FUNCTION const uint8_t *vl_record_next_mapped(const vl_instance *x, const vl_record *r, const uint8_t *entry) {
     const vl_arena *a = &x->arena;
-    if (r->layout == VL_PLAIN) return entry ? NULL : vl_record_state(x, r);
     if (r->layout == VL_POOLED) {
         const vl_map_pooled *m = vl_record_state(x, r);
         uint32_t id = entry ? *(const uint32_t *)(const void *)(entry + r->id_at) + 1 : 1;
@@ -78,6 +77,15 @@ VL_FUNCTION const uint8_t *vl_record_next(const vl_instance *x, const vl_record 
     for (entry = entry ? entry + r->size : slots; entry < end; entry += r->size)
         if (vl_entry_lives(r, entry)) return entry;
     return NULL;
+}
+
+/* The entry after `entry` (NULL: the first), or NULL; those that an ordered index holds come last. */
+VL_FUNCTION const uint8_t *vl_record_next(const vl_instance *x, const vl_record *r, const uint8_t *entry) {
+    if (r->layout == VL_PLAIN) return entry ? NULL : vl_record_state(x, r);
+    if (!r->following) return vl_record_next_mapped(x, r, entry);
+    if (entry == (const uint8_t *)x->state + r->shown_at) return r->following(x, entry);
+    const uint8_t *mapped = vl_record_next_mapped(x, r, entry);
+    return mapped ? mapped : r->following(x, NULL);
 }
 
 /* Rows of keys and fields. */
@@ -132,8 +140,9 @@ VL_FUNCTION void vl_record_add(vl_instance *x, const vl_record *r, const vl_cell
 
 VL_FUNCTION uint64_t vl_record_count(const vl_instance *x, const vl_record *r) {
     if (r->layout == VL_PLAIN) return 1;
-    if (r->layout == VL_POOLED) return ((const vl_map_pooled *)vl_record_state(x, r))->pool.live;
-    return ((const vl_map_inplace *)vl_record_state(x, r))->count;
+    uint64_t ordered = r->following ? r->ordered_count(x) : 0;
+    if (r->layout == VL_POOLED) return ordered + ((const vl_map_pooled *)vl_record_state(x, r))->pool.live;
+    return ordered + ((const vl_map_inplace *)vl_record_state(x, r))->count;
 }
 
 VL_FUNCTION uint64_t vl_record_bytes(const vl_instance *x, const vl_record *r) {
