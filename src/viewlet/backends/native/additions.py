@@ -104,7 +104,7 @@ def is_set(amount: CValue) -> str:
 def watch(out: Writer, at: CRecord, entry: str, members: Iterable[str]) -> None:
     """Flag sums that have grown beyond what every view can show, given an entry by its address.
 
-    Small sums that are not negative pass together, by their bits; others are looked at one by one.
+    Small sums pass together, by their bits; others are looked at one by one.
     """
     together: dict[tuple[str, int], list[str]] = {}
     tests: list[str] = []
@@ -117,7 +117,8 @@ def watch(out: Writer, at: CRecord, entry: str, members: Iterable[str]) -> None:
             tests.append(f"(uint64_t){_is_beyond(sum_, field)}")
             continue
         bits = min((10**field.guard - 1).bit_length() - 1, 63)
-        together.setdefault(("i128" if form is Form.I128 else "i64", bits), []).append(sum_)
+        width = "i128" if form is Form.I128 else "i64"
+        together.setdefault((width, bits), []).append(f"vl_folded_{width}({sum_})")
     tests += [f"vl_above_{form}({' | '.join(sums)}, {bits})" for (form, bits), sums in together.items()]
     if tests:
         out.line(f"if (VL_UNLIKELY({' | '.join(tests)})) {at.name}_watch(x, {entry});")

@@ -31,7 +31,17 @@ from viewlet.backends.native.storage import CRecord, name_records, write_record
 from viewlet.backends.native.strings import native_answer
 from viewlet.backends.native.whole import whole_order, write_shown
 from viewlet.core.types import Kind, Type
-from viewlet.loops.nodes import Add, Get, LoopProgram, TableLoops, ViewLoops, Visit, blocks, operations
+from viewlet.loops.nodes import (
+    Add,
+    Gather,
+    Get,
+    LoopProgram,
+    TableLoops,
+    ViewLoops,
+    Visit,
+    blocks,
+    operations,
+)
 
 INLINE_LOOKUPS = 8
 """Up to so many lookups in the triggers of a program are compiled in line, and for common weights apart."""
@@ -81,7 +91,13 @@ def emit(program: LoopProgram) -> Source:
         isinstance(op, Visit) and not op.once for block in blocks(program) for op in operations(block)
     )
     fed = fed_records(feeds.values())
-    records = name_records(program.records, apart=apart, fed=fed, crossing=crossing)
+    again = {
+        op.record
+        for block in blocks(program)
+        for op in operations(block)
+        if isinstance(op, Gather) and op.again
+    }
+    records = name_records(program.records, apart=apart, fed=fed, crossing=crossing, again=again)
     registry = Registry()
     code = Writer()
     write_feeds(code, feeds.values(), records, registry)

@@ -440,8 +440,16 @@ class Operations:
                 else:
                     entry = self.out.fresh("e")
                     known = f"VL_LIKELY({seen} != NULL) ? {seen} : " if seen else ""
-                    self.out.line(f"{at.name}_record *{entry} = {known}{at.name}_touch(a, {at.map}, &{key});")
+                    self.out.line(f"{at.name}_record *{entry} = {known}{self._touch(at, key)};")
+                    if at.again:
+                        self.out.line(f"s->{at.name}.last = {entry}->id;")
                     change_entry(self.out, at, entry, amounts, whole=op.whole)
+
+    def _touch(self, at: CRecord, key: str) -> str:
+        """The entry of a key; the one after the last, if keys come as they came before."""
+        if at.again:
+            return f"{at.name}_guess(a, {at.map}, s->{at.name}.last + 1, &{key})"
+        return f"{at.name}_touch(a, {at.map}, &{key})"
 
     def _add_apart(self, at: CRecord, key: str, seen: str, amounts: Amounts) -> None:
         """Leave the addition to the function of its record."""
@@ -474,6 +482,7 @@ class Operations:
 
     def _reset(self, at: CRecord) -> None:
         """Every entry stays where it is, with zeros."""
+        self.out.line(f"s->{at.name}.last = 0;")
         head = f"for ({at.name}_record *t = {at.name}_next(a, {at.map}, NULL); t; "
         with self.out.block(f"{head}t = {at.name}_next(a, {at.map}, t))"):
             self._zero(at, "t", [field.name for field in at.record.fields])
@@ -501,7 +510,7 @@ class Operations:
                     self._clear_entry(op, at)
                 self.out.line(f"{new.name}_leave(a, {new.map}, t);")
             with self.out.block("else"):
-                self.out.line(f"{at.name}_record *e = {at.name}_touch(a, {at.map}, &key);")
+                self.out.line(f"{at.name}_record *e = {at.name}_guess(a, {at.map}, id, &key);")
                 tell_before(self.out, at, "e")
                 remember(self.out, at, "e")
                 see(self.out, at, "e")

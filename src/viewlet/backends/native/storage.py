@@ -39,6 +39,8 @@ class CRecord:
     """Must followed views hear of an entry before it changes? See ``feeds.py``."""
     noted: bool = False
     """Is an entry noted before it changes, to be written back? See ``runtime/undo.h``."""
+    again: bool = False
+    """Is it gathered again and again? Then keys come in the order in which they came the last time."""
 
     @property
     def map(self) -> str:
@@ -84,7 +86,12 @@ class CRecord:
 
 
 def name_records(
-    records: Mapping[str, Record], *, apart: bool = False, fed: Collection[str] = (), crossing: bool = False
+    records: Mapping[str, Record],
+    *,
+    apart: bool = False,
+    fed: Collection[str] = (),
+    crossing: bool = False,
+    again: Collection[str] = (),
 ) -> dict[str, CRecord]:
     """C names for records; ``apart`` gives those with keys a function that adds to an entry.
 
@@ -100,6 +107,7 @@ def name_records(
             apart and bool(record.keys),
             name in fed,
             noted and record.role == "map",
+            name in again,
         )
         for i, (name, record) in enumerate(records.items())
     }
@@ -143,6 +151,7 @@ def write_record(out: Writer, at: CRecord, *, inline: bool = False) -> None:
         _slice(out, at, positions)
     members = [(f"vl_map_{'pooled' if at.pooled else 'inplace'}", "map", 8)]
     members += [("vl_slice_index", at.slice(positions), 8) for positions in at.record.slices]
+    members += [("uint32_t", "last", 4)] * at.again
     write_orders(out, at, lambda own, positions: _write_key(out, own, at, positions))
     _struct(out, f"{name}_store", [*members, *order_members(at)])
     write_note(out, at)

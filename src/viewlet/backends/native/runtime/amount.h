@@ -94,6 +94,9 @@ VL_INLINE void vl_pair_into(vl_pair *sum, vl_pair x) { *sum = vl_pair_add(*sum, 
 VL_INLINE bool vl_beyond_i128(vl_i128 sum, vl_i128 limit) { return (vl_u128)sum + (vl_u128)limit > 2 * (vl_u128)limit; }
 VL_INLINE bool vl_beyond_pair(vl_pair sum, double limit) { return !(sum.high <= limit && sum.high >= -limit); }
 
+/* A number of as many bits that is not negative. */
+VL_INLINE int64_t vl_folded_i64(int64_t x) { return x ^ x >> 63; }
+VL_INLINE vl_i128 vl_folded_i128(vl_i128 x) { return x ^ x >> 127; }
 /* Not 0 where a sum is negative or has bits above the lowest k. */
 VL_INLINE uint64_t vl_above_i64(int64_t sum, int k) { return (uint64_t)sum >> k; }
 VL_INLINE uint64_t vl_above_i128(vl_i128 sum, int k) { return (uint64_t)sum >> k | (uint64_t)(sum >> 64); }

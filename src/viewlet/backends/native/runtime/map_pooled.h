@@ -118,6 +118,15 @@ VL_INLINE VL_M(_record) * VL_M(_upsert)(vl_arena *a, vl_map_pooled *m, const VL_
     return r ? r : VL_M(_insert)(a, m, key, hash);
 }
 
+/* The same where the record most likely has this id, not 0. */
+VL_INLINE VL_M(_record) * VL_M(_guess)(vl_arena *a, vl_map_pooled *m, uint32_t id, const VL_M(_key) * key) {
+    if (VL_LIKELY(id < m->pool.end)) {
+        VL_M(_record) *r = VL_M(_at)(a, m, id);
+        if (VL_LIKELY(r->id == id && VL_M(_equal)(&r->key, key))) return r;
+    }
+    return VL_M(_upsert)(a, m, key);
+}
+
 VL_FUNCTION void VL_M(_remove)(vl_arena *a, vl_map_pooled *m, VL_M(_record) * r) {
     if (VL_UNLIKELY(r->id == 0)) return;
 #ifdef VL_MAP_INDEXED

@@ -21,6 +21,7 @@
 #define SUMS_(x) ORD_PASTE(SUMS_NAME, x)
 #define SUMS_LEAST 16
 #define SUMS_BULK (UINT64_C(1) << 62)
+#define SUMS_STEPS 16 /* so far a mark moves cell by cell */
 
 #define ORD_NAME SUMS_(tree)
 #define ORD_FIELDS(F) SUMS_FIELDS(F)
@@ -219,14 +220,30 @@ VL_FUNCTION SUMS_(rec) SUMS_(prefix)(const vl_arena *a, const SUMS_NAME *t, int6
     return t->is_dense ? SUMS_(dense_sum_below)(a, &t->dense, k) : SUMS_(tree_sum_below)(a, &t->tree, k);
 }
 #ifdef SUMS_MARKS
-VL_COLD SUMS_(rec) SUMS_(mark_at)(const vl_arena *a, SUMS_NAME *t, int64_t k) {
+/* Moves the sums of a mark to a key nearby, cell by cell; false, and nothing done, outside the array. */
+VL_INLINE bool SUMS_(shift)(const vl_arena *a, const SUMS_NAME *t, SUMS_(mark) * mark, int64_t k) {
+    if (!t->is_dense || !SUMS_(dense_inside)(&t->dense, k) || !SUMS_(dense_inside)(&t->dense, mark->key)) return false;
+    const SUMS_(dense_held) *cells = SUMS_(dense_cells)(a, &t->dense);
+    uint64_t from = SUMS_(dense_slot)(&t->dense, mark->key), to = SUMS_(dense_slot)(&t->dense, k);
+    SUMS_(dense_held) moved = {0};
+    for (uint64_t i = from < to ? from : to; i < (from < to ? to : from); i++) SUMS_(dense_put)(&moved, &cells[i]);
+    const SUMS_(rec) by = SUMS_(dense_full)(&moved);
+#define F(type, name, kind) mark->before.name = from < to ? ORD_PLUS(mark->before.name, by.name) : ORD_MINUS(mark->before.name, by.name);
+    F(int64_t, n, sum) SUMS_FIELDS(F)
+#undef F
+    return true;
+}
+static VL_APART SUMS_(rec) SUMS_(mark_at)(const vl_arena *a, SUMS_NAME *t, int64_t k) {
     uint64_t far[2];
     for (int i = 0; i < 2; i++) {
         int64_t at = t->marks[i].key;
         far[i] = !t->marks[i].known ? 0 : at < k ? (uint64_t)k - (uint64_t)at : (uint64_t)at - (uint64_t)k;
     }
-    SUMS_(mark) *mark = &t->marks[far[1] < far[0]];
-    *mark = (SUMS_(mark)){.known = true, .key = k, .before = SUMS_(prefix)(a, t, k)};
+    const bool second = far[1] < far[0];
+    SUMS_(mark) *mark = &t->marks[second];
+    if (!mark->known || far[second] > SUMS_STEPS || !SUMS_(shift)(a, t, mark, k)) mark->before = SUMS_(prefix)(a, t, k);
+    mark->known = true;
+    mark->key = k;
     return mark->before;
 }
 VL_FUNCTION SUMS_(rec) SUMS_(sum_below)(const vl_arena *a, const SUMS_NAME *t, int64_t k) {
@@ -251,3 +268,4 @@ VL_FUNCTION SUMS_(rec) SUMS_(sum_through)(const vl_arena *a, const SUMS_NAME *t,
 #undef SUMS_MARKS
 #undef SUMS_LEAST
 #undef SUMS_BULK
+#undef SUMS_STEPS
