@@ -39,10 +39,11 @@ typedef SUMS_(tree_key) SUMS_(key);
 typedef SUMS_(tree_rec) SUMS_(rec);
 
 /* A prefix that was asked for, kept up by every change. Two ends of a range move by little from one question to the
- * next, and independently: a new one takes the place of the nearer. */
+ * next, and independently: a new one takes the place of the nearer. The prefix is the same at every key from `low` to
+ * `high`, for no record lies in between. */
 typedef struct {
     bool known;
-    int64_t key;
+    int64_t key, low, high;
     SUMS_(rec) before;
 } SUMS_(mark);
 
@@ -168,10 +169,21 @@ VL_INLINE bool SUMS_(takes)(vl_arena *a, SUMS_NAME *t, int64_t k, const SUMS_(re
     return true;
 }
 
+#ifdef SUMS_MARKS
+/* A change at k, on either side of a mark. */
+VL_INLINE void SUMS_(pass)(SUMS_(mark) * mark, int64_t k, const SUMS_(rec) * delta) {
+    if (k < mark->key) {
+        SUMS_(join)(&mark->before, delta);
+        mark->low = mark->low > k ? mark->low : k + 1;
+    } else {
+        mark->high = mark->high < k ? mark->high : k;
+    }
+}
+#endif
+
 VL_FUNCTION void SUMS_(add)(vl_arena *a, SUMS_NAME *t, int64_t k, const SUMS_(rec) * delta, SUMS_(rec) * old) {
 #ifdef SUMS_MARKS
-    for (int i = 0; i < 2; i++)
-        if (k < t->marks[i].key) SUMS_(join)(&t->marks[i].before, delta);
+    for (int i = 0; i < 2; i++) SUMS_(pass)(&t->marks[i], k, delta);
 #endif
     if (SUMS_(takes)(a, t, k, delta)) {
         const SUMS_(dense_held) change = SUMS_(dense_narrow)(delta);
@@ -233,6 +245,13 @@ VL_INLINE bool SUMS_(shift)(const vl_arena *a, const SUMS_NAME *t, SUMS_(mark) *
 #undef F
     return true;
 }
+/* How far the records of a tree are from a mark, as far as one leaf tells. */
+VL_INLINE void SUMS_(surround)(const vl_arena *a, const SUMS_NAME *t, SUMS_(mark) * mark) {
+    SUMS_(tree_path) p;
+    SUMS_(tree_descend)(a, &t->tree, mark->key, &p);
+    if (p.slot > 0) mark->low = p.leaf->keys[p.slot - 1] + 1;
+    if (p.slot < p.leaf->len) mark->high = p.leaf->keys[p.slot];
+}
 static VL_APART SUMS_(rec) SUMS_(mark_at)(const vl_arena *a, SUMS_NAME *t, int64_t k) {
     uint64_t far[2];
     for (int i = 0; i < 2; i++) {
@@ -243,13 +262,14 @@ static VL_APART SUMS_(rec) SUMS_(mark_at)(const vl_arena *a, SUMS_NAME *t, int64
     SUMS_(mark) *mark = &t->marks[second];
     if (!mark->known || far[second] > SUMS_STEPS || !SUMS_(shift)(a, t, mark, k)) mark->before = SUMS_(prefix)(a, t, k);
     mark->known = true;
-    mark->key = k;
+    mark->key = mark->low = mark->high = k;
+    if (!t->is_dense) SUMS_(surround)(a, t, mark);
     return mark->before;
 }
 VL_FUNCTION SUMS_(rec) SUMS_(sum_below)(const vl_arena *a, const SUMS_NAME *t, int64_t k) {
     if (SUMS_(size)(t) == 0) return SUMS_(none)(); /* an empty one may be read-only */
     for (int i = 0; i < 2; i++)
-        if (t->marks[i].known && t->marks[i].key == k) return t->marks[i].before;
+        if (t->marks[i].known && t->marks[i].low <= k && k <= t->marks[i].high) return t->marks[i].before;
     return SUMS_(mark_at)(a, (SUMS_NAME *)(uintptr_t)t, k);
 }
 #else
