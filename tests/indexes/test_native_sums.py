@@ -12,7 +12,7 @@ from viewlet.indexes import OrderedMap, Record
 
 pytestmark = pytest.mark.native
 
-ADD, TOTAL, BELOW, THROUGH, SIZE, DENSE, BYTES = range(7)
+ADD, TOTAL, BELOW, THROUGH, SIZE, DENSE, BYTES, GET, FOLLOWING = range(9)
 
 Phase = tuple[int, int, float, int]
 """The keys from one to another, how often a row goes, and the greatest amount."""
@@ -45,14 +45,19 @@ def fuzz(build: Build, seed: int, steps: int, phases: list[Phase]) -> list[bool]
             else:
                 key, rec = rng.randint(low, high), (1, rng.randrange(20), rng.randint(-most, most))
                 rows.append((key, rec))
+            ask(ADD, key, rec, rec_words(tree.get(key)))
             tree.add(key, rec)
-            ask(ADD, key, rec, [])
-            if rng.random() < 0.3:
-                asked = max(min(rng.randint(low - 5, high + 5), INT64_MAX), INT64_MIN)
+            if (chance := rng.random()) < 0.6:
+                asked = rng.randint(low - 5, high + 5) if chance < 0.2 else asked + rng.randint(-9, 9)
+                asked = max(min(asked, INT64_MAX), INT64_MIN)
             key = asked
             ask(TOTAL, key, rec, rec_words(tree.total()))
             ask(BELOW, key, rec, rec_words(tree.before(key)))
             ask(THROUGH, key, rec, rec_words(tree.through(key)))
+            ask(GET, key, rec, [any(tree.get(key)), *rec_words(tree.get(key))])
+            after = tree.successor(key)
+            found = (0, 0, 0) if after is None else tree.get(after)
+            ask(FOLLOWING, key, rec, [key if after is None else after, *rec_words(found)])
             ask(SIZE, key, rec, [len(tree)])
             ask(BYTES, key, rec, [1])
         ends.append(sum(map(len, expected)))

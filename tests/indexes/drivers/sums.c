@@ -26,7 +26,8 @@ int main(void) {
     const uint64_t others = vl_head(&arena)->live;
     while (words_left) {
         int64_t op = take_word(), k = take_word();
-        sums_rec r;
+        sums_rec r, found = sums_none();
+        int64_t next;
         r.n = take_word();
         r.v = take_word();
         r.w = take_wide();
@@ -34,13 +35,25 @@ int main(void) {
         r.thrice = 3 * r.v;
 #endif
         switch (op) {
-        case 0: sums_add(&arena, t, k, &r, NULL); break;
+        case 0:
+            sums_add(&arena, t, k, &r, &found);
+            give_rec(found);
+            break;
         case 1: give_rec(sums_total(&arena, t)); break;
         case 2: give_rec(sums_sum_below(&arena, t, k)); break;
         case 3: give_rec(sums_sum_through(&arena, t, k)); break;
         case 4: give_word((int64_t)sums_size(t)); break;
         case 5: give_word(t->is_dense); break;
         case 6: give_word(vl_head(&arena)->live - others == sums_bytes(t)); break;
+        case 7:
+            give_word(sums_get(&arena, t, k, &found));
+            give_rec(found);
+            break;
+        case 8:
+            if (!sums_following(&arena, t, &k, &next, &found)) next = k;
+            give_word(next);
+            give_rec(found);
+            break;
         default: abort();
         }
         if (arena.errors) abort();
