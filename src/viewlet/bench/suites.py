@@ -26,7 +26,7 @@ class BenchmarkError(ViewletError):
 
 @dataclass(frozen=True, slots=True)
 class Suite:
-    """A benchmark script. ``runs``: the options of each run; ``has_quick``: do its words offer ``--quick``?"""
+    """A benchmark script. ``runs``: options of each run; ``has_quick``: do its words tell of ``--quick``?"""
 
     name: str
     script: Path
