@@ -26,6 +26,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from viewlet.bench.suites import find_suites
+
 PROJECT = Path(__file__).parents[1]
 TIME = "seconds, whole suite"
 
@@ -65,16 +67,13 @@ def _git(*arguments: str) -> str:
 
 def measure(tree: Tree, suite: str, full: bool) -> dict[str, float]:
     """Run a suite of a tree; its figures by name."""
-    script = tree.folder / "benchmarks" / f"{suite}.py"
-    if not script.exists():
-        script = tree.folder / "benchmarks" / suite / "run.py"
-    if not script.exists():
+    found = find_suites(tree.folder / "benchmarks").get(suite)
+    if found is None:
         return {}
-    results = tree.folder / "benchmarks" / "results" / suite
-    quick = [] if full or '"--quick"' not in script.read_text(encoding="utf-8") else ["--quick"]
+    quick = ["--quick"] if found.has_quick and not full else []
     began, clock = time.perf_counter(), time.time()
     done = subprocess.run(
-        [sys.executable, str(script), *quick],
+        [sys.executable, str(found.script), *quick],
         cwd=tree.folder,
         env={**os.environ, "PYTHONPATH": str(tree.folder / "src")},
         stdout=subprocess.DEVNULL,
@@ -85,11 +84,11 @@ def measure(tree: Tree, suite: str, full: bool) -> dict[str, float]:
     if done.returncode:
         last = (done.stderr.strip().splitlines() or ["no message"])[-1]
         raise SystemExit(f"{suite} fails at {tree.name}: {last}")
-    found = {TIME: time.perf_counter() - began}
-    for path in sorted(results.rglob("*.json")):
+    figures = {TIME: time.perf_counter() - began}
+    for path in sorted(found.results.rglob("*.json")):
         if path.stat().st_mtime >= clock - 1:
-            found |= dict(numbers(json.loads(path.read_text(encoding="utf-8")), path.stem))
-    return found
+            figures |= dict(numbers(json.loads(path.read_text(encoding="utf-8")), path.stem))
+    return figures
 
 
 def numbers(document: Any, path: str) -> Iterator[tuple[str, float]]:

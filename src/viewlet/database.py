@@ -1,8 +1,8 @@
 """A database in this process: tables, views, and the atomic step from one version to the next.
 
-A batch is read and checked whole (``changes.py``, ``kept.py``), then run through the engines (``views.py``),
-then written to the journal (``storage/``), then taken over by the tables: if anything fails before that, the
-batch leaves no trace. Subscribers are told after the commit (``subscriptions.py``).
+A batch is read and checked whole (``changes.py``, ``tables.py``), then run through the engines
+(``views.py``), then written to the journal (``storage/``), then taken over by the tables: if anything fails
+before that, the batch leaves no trace. Subscribers are told after the commit (``subscriptions.py``).
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ from viewlet.errors import (
 )
 from viewlet.gates import INSIDE, VERSION, Gates
 from viewlet.handles import TableHandle, View
-from viewlet.kept import Image, KeptRows, OnConflict
+from viewlet.kept import Image, OnConflict
 from viewlet.literals import rows_of_delete, rows_of_insert
 from viewlet.notebook import Explanation, database_html
 from viewlet.plan.evaluate import ordered_rows, sorted_rows
 from viewlet.plan.nodes import Query
 from viewlet.plan.scope import tables_of
-from viewlet.references import References, check_declared
+from viewlet.references import check_declared
 from viewlet.sql import compile_query, parse
 from viewlet.sql.catalog import Catalog, Table, TableKind
 from viewlet.stats import Stats
@@ -50,16 +50,11 @@ from viewlet.storage.definitions import Definition
 from viewlet.storage.encode import Commit
 from viewlet.storage.limit import MemoryLimit
 from viewlet.subscriptions import Subscription, Subscriptions
+from viewlet.tables import Tables
 from viewlet.triggers.program import Program
 from viewlet.triggers.work import Ordered
 from viewlet.values import to_arrow
 from viewlet.views import Contents, EngineFactory, Views
-
-_CONFLICT_RULES: Mapping[parse.OnConflict, OnConflict] = {
-    parse.OnConflict.ERROR: "error",
-    parse.OnConflict.REPLACE: "update",
-    parse.OnConflict.IGNORE: "nothing",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,9 +151,7 @@ class Database:
         self.catalog = Catalog()
         self.dialect = dialect
         self._views = Views(backend, strategy)
-        self._kept: dict[str, KeptRows] = {}
-        self._references = References()
-        self._conflict_rules: dict[str, OnConflict] = {}
+        self._tables = Tables()
         self._subscriptions = Subscriptions()
         self._journal: Journal = Unlogged()
         self.memory_limit: MemoryLimit | None = None
@@ -212,12 +205,8 @@ class Database:
             return
         check_declared(table, self.catalog)
         self._journal.define(statement, self._version)
-        parents = {key.target for key in table.references if key.enforced}
-        self._references.add(table, self.catalog, {name: self._kept[name].bag for name in parents})
+        self._tables.add(statement, self.catalog, native=self._views.native)
         self.catalog = self.catalog.with_table(table)
-        self._conflict_rules[table.name] = _CONFLICT_RULES[statement.on_conflict]
-        if table.kind is not TableKind.STREAM:
-            self._kept[table.name] = KeptRows(table, native=self._views.native)
 
     def _create_view(self, statement: parse.CreateView) -> None:
         self._gates.settle(self._views, self.catalog)
@@ -261,8 +250,8 @@ class Database:
         self._list_view(statement.name, query)
 
     def _contents(self, query: Query) -> Contents:
-        kept, tables = self._kept, tables_of(query.plan)
-        return {t: kept[t].present() if t in kept else Image(self._bag(t)) for t in tables}
+        held, views = self._tables, self._views
+        return {t: Image(views.output(t)) if t in views else held.present(t) for t in tables_of(query.plan)}
 
     def _list_view(self, name: str, query: Query) -> None:
         self._gates.close()
@@ -282,15 +271,13 @@ class Database:
         if table.kind is not statement.kind:
             raise CatalogError(f"{name!r} is a {table.kind.value}: use DROP {table.kind.value} {name}")
         self._refuse_if_read(name)
-        self._references.refuse_if_referred(name)
+        self._tables.refuse_if_referred(name)
         self._journal.define(statement, self._version)
-        self._references.drop(name)
         if table.kind is TableKind.VIEW:
             self._forget(name)
             self._subscriptions.close(name)
         else:
-            self._kept.pop(name, None)
-            del self._conflict_rules[name]
+            self._tables.drop(name)
             self.catalog = self.catalog.without(name)
 
     def _refuse_if_read(self, name: str) -> None:
@@ -319,10 +306,7 @@ class Database:
         """
         with self._open():
             target = self._changeable(table)
-            rule = on_conflict or self._conflict_rules[target.name]
-            if rule not in _CONFLICT_RULES.values():
-                raise DataError(f"on_conflict={rule!r}: use 'error', 'update' or 'nothing'")
-            net = self._net(target, read_inserts(target, data), rule)
+            net = self._tables.net(target, read_inserts(target, data), on_conflict)
             return self._commit({target.name: net}, "auto")
 
     def delete(self, table: str, data: Data) -> int:
@@ -332,7 +316,8 @@ class Database:
         """
         with self._open():
             target = self._changeable(table)
-            return self._commit({target.name: self._net(target, read_deletes(target, data), "error")}, "auto")
+            net = self._tables.net(target, read_deletes(target, data), "error")
+            return self._commit({target.name: net}, "auto")
 
     def apply(
         self, batch: Mapping[str, Data], *, trigger: Granularity = "auto", token: str | None = None
@@ -358,16 +343,14 @@ class Database:
                 table = self._changeable(name)
                 if table.name in changes:
                     raise DataError(f"table {table.name!r} occurs twice in the batch")
-                rule = self._conflict_rules[table.name]
-                changes[table.name] = self._net(table, read_changes(table, data), rule)
+                changes[table.name] = self._tables.net(table, read_changes(table, data))
             return self._commit(changes, trigger, token)
 
     def change_row(self, table: str, values: Sequence[Any], weight: int) -> int:
         """Insert or delete one row given in column order: what a table handle's lane uses."""
         with self._open():
             target = self._changeable(table)
-            batch = Batch([Change(read_row(target, values), weight)])
-            net = self._net(target, batch, self._conflict_rules[target.name])
+            net = self._tables.net(target, Batch([Change(read_row(target, values), weight)]))
             return self._commit({target.name: net}, "tuple")
 
     def row_gate(self, table: str, weight: int, present: Gate | None, add: Callable[..., int]) -> Gate | None:
@@ -393,28 +376,17 @@ class Database:
             raise CatalogError(f"static table {name!r} cannot change any more: it is read by {readers}")
         return table
 
-    def _net(self, table: Table, batch: Batch, on_conflict: OnConflict) -> Sequence[Change]:
-        if table.kind is not TableKind.STREAM:
-            return self._kept[table.name].net(batch, on_conflict)
-        if batch.keyed:
-            raise DataError(f"stream {table.name!r} keeps no rows: a deletion must give all columns")
-        return batch.changes
-
     def _commit(
         self, changes: Mapping[str, Sequence[Change]], trigger: Granularity, token: str | None = None
     ) -> int:
-        self._references.check(changes)
+        steps = self._tables.steps(changes, self.catalog)
         commit = Commit(self._version + 1, changes, token)
         before = self._stored_bytes()
-        steps = self._references.steps(changes, self.catalog)
         with self._views.maintain(steps, trigger, self._subscriptions.watched()) as effects:
             self._refuse_over_limit(before, changes)
             self._journal.commit(commit, self.catalog)
         self._torn = True  # until the tables have followed the journal, nobody may look
-        for name, part in changes.items():
-            if name in self._kept:
-                self._kept[name].commit(part)
-        self._references.commit(changes)
+        self._tables.commit(changes)
         self._version = commit.version
         self._torn = False
         self._journal.checkpoint_if_due()
@@ -426,7 +398,7 @@ class Database:
     # Memory.
 
     def _sizes(self) -> list[MapStats]:
-        return [*(kept.stats() for kept in self._kept.values()), *self._views.sizes()]
+        return [*self._tables.sizes(), *self._views.sizes()]
 
     def _stored_bytes(self) -> int:
         """What tables and maps take now; not counted unless there is a limit."""
@@ -442,8 +414,7 @@ class Database:
 
     def _refuse_over_limit(self, before: int, changes: Mapping[str, Sequence[Change]] | None = None) -> None:
         if self.memory_limit is not None:
-            coming = {name: part for name, part in (changes or {}).items() if name in self._kept}
-            growth = sum(self._kept[name].growth(part) for name, part in coming.items())
+            growth = self._tables.growth(changes or {})
             self.memory_limit.check(self._sizes_within(growth), growth, before)
 
     def subscribe(
@@ -500,11 +471,12 @@ class Database:
 
     def _copy(self, name: str) -> _Copy:
         table = self.catalog[name]
-        if table.kind is TableKind.STREAM:
-            raise CatalogError(f"stream {name!r} keeps no rows: make it a TABLE, or read a view of it")
         if table.kind is TableKind.VIEW:
             return _Copy(Image(self._bag(name)), table.columns, self._views[table.name].query)
-        return _Copy(self._kept[table.name].image(), table.columns, None)
+        image = self._tables.image(table.name)
+        if image is None:
+            raise CatalogError(f"stream {name!r} keeps no rows: make it a TABLE, or read a view of it")
+        return _Copy(image, table.columns, None)
 
     def _arrow_copy(self, name: str) -> _Copy:
         """A copy of a relation that is to become Arrow: of most views none of it passes through Python."""
@@ -544,7 +516,7 @@ class Database:
             self._gates.settle(self._views, self.catalog)
             return Stats(
                 self._version,
-                {name: kept.count() for name, kept in self._kept.items()},
+                self._tables.counts(),
                 {name: self._views.count(name) for name in self._views},
                 {name: view.refreshes for name, view in self._views.items()},
                 self._views.stats(),
@@ -562,24 +534,19 @@ class Database:
         table = self.catalog[name]
         if table.kind is TableKind.VIEW:
             return self._views.output(table.name)
-        return self._kept[table.name].bag if table.name in self._kept else {}
+        return self._tables.bag(table.name)
 
     # What storage asks: to write a database down, and to make it again.
 
     def snapshot(self, folder: Path) -> Snapshot:
         """Everything that a checkpoint holds, as of the last commit; ``folder`` has room for files."""
         with self._open():
-            tables = [table for table in self.catalog.values() if table.kind is not TableKind.VIEW]
-            images = tuple((self._definition(table), self._image(table.name)) for table in tables)
+            held, tables = (
+                self._tables,
+                [table for table in self.catalog.values() if table.kind is not TableKind.VIEW],
+            )
+            images = tuple((held.definition(table), held.image(table.name)) for table in tables)
             return Snapshot(images, *self._views.freeze(self.catalog, folder))
-
-    def _image(self, table: str) -> Image | None:
-        return self._kept[table].image() if table in self._kept else None
-
-    def _definition(self, table: Table) -> parse.CreateTable:
-        rule = self._conflict_rules[table.name]
-        words = {rule: word for word, rule in _CONFLICT_RULES.items()}
-        return parse.CreateTable(table, on_conflict=words[rule])
 
     def define(self, definition: Definition) -> None:
         """Run a definition that was in the journal."""
@@ -596,8 +563,7 @@ class Database:
     def restore_rows(self, table: str, rows: Sequence[Change]) -> None:
         """Give a table rows that it kept."""
         with self._open():
-            self._kept[table].commit(rows)
-            self._references.commit({table: rows})
+            self._tables.commit({table: rows})
 
     def restore_view(self, state: ViewState) -> None:
         """Create a view again with what it held of streams."""
@@ -661,7 +627,7 @@ class Database:
                 self._closed = True
                 self._gates.close()
                 self._journal.close()
-                del self._kept, self._views, self._subscriptions
+                del self._tables, self._views, self._subscriptions
 
     @contextmanager
     def _open(self) -> Iterator[None]:
@@ -698,5 +664,5 @@ class Database:
     def __repr__(self) -> str:
         if self._closed:
             return "<viewlet database, closed>"
-        tables, views = ", ".join(self._conflict_rules) or "none", ", ".join(self._views) or "none"
+        tables, views = ", ".join(self._tables) or "none", ", ".join(self._views) or "none"
         return f"<viewlet database, version {self._version}; tables: {tables}; views: {views}>"

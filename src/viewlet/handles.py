@@ -96,7 +96,7 @@ class TableHandle(Relation):
 
     def _shorten(self, method: str, weight: int) -> None:
         """Give a handle that is used again a gate in place of a method, where one can be (``gates.py``)."""
-        if self._used:
+        if self._used and self._database.catalog[self.name].kind is TableKind.STREAM:
             present = self.__dict__.get(method)
             gate = self._database.row_gate(
                 self.name, weight, present, getattr(type(self), method).__get__(self)

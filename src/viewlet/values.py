@@ -51,6 +51,10 @@ def physical(value: Any, column: Column, table: str, number: int | None) -> Valu
     >>> physical(Decimal("1.5"), Column("price", decimal(5, 2)), "r", 0)
     150
     """
+    if type(value) is int and column.type.is_integer:
+        low, high = bounds(column.type) or (0, 0)
+        if low <= value <= high:
+            return value
     where = f"table {table!r}, column {column.name!r}" + ("" if number is None else f", row {number}")
     if value is None:
         if not column.nullable:

@@ -12,7 +12,7 @@ from viewlet.cli import main
 
 WRITES = '''"""Measures nothing, quickly.
 
-More words."""
+    small.py [--quick]"""
 import pathlib, sys
 out = pathlib.Path(__file__).parent / "results" / "small"
 if __name__ == "__main__":

@@ -13,10 +13,10 @@ import pytest
 
 SCRIPT = Path(__file__).parents[2] / "benchmarks" / "compare.py"
 
-SUITE = """
+SUITE = """'Tiny: tiny.py [--quick]'
 import json, pathlib, sys
 import viewlet_like
-if "--quick" in sys.argv:
+if __name__ == "__main__" and "--quick" in sys.argv:
     out = pathlib.Path(__file__).parent / "results" / "tiny"
     out.mkdir(parents=True, exist_ok=True)
     figures = [{"query": "q1", "ms": viewlet_like.MS}, {"query": "q2", "ms": 7}]

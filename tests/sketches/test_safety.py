@@ -14,6 +14,7 @@ from viewlet import sketches
 from viewlet.errors import ViewletError
 from viewlet.sketches.backends.duckdb import DuckDB
 from viewlet.sketches.safety import check
+from viewlet.sketches.state import Keep
 from viewlet.sketches.store import Store
 
 BOUNDS = {
@@ -232,6 +233,11 @@ def test_safe_long(name: str) -> None:
         assert not fails(spec, attributes, random, 0, superset=turn % 2 == 1)
 
 
+def windowed(window: str, condition: str, source: str = "r") -> str:
+    """The rows for whose partition a condition holds."""
+    return f"SELECT a, b, d, w FROM (SELECT a, b, d, {window} FROM {source}) AS t WHERE {condition}"
+
+
 REFUSED = {
     "S9 global aggregate": ("SELECT count(*) FROM r HAVING count(*) < 5", "r.a", "without GROUP BY"),
     "S9 limit without order": (
@@ -259,6 +265,13 @@ REFUSED = {
     ),
     "S6 except, not aligned": ("SELECT a FROM r EXCEPT SELECT a FROM r WHERE c > 3", "r.c", "EXCEPT"),
     "S1 missing table": ("SELECT a FROM r", "s.x", "does not read"),
+    "S7 not the partition's attribute": (windowed("avg(d) OVER (PARTITION BY a) AS w", "w < 5"), "r.c", "S3"),
+    "S7 not closed": (windowed("count(*) OVER (PARTITION BY a) AS w", "w < 4"), "r.c", "smaller"),
+    "S7 ordered": (windowed("sum(d) OVER (PARTITION BY a ORDER BY d) AS w", "w < 5"), "r.a", "ORDER BY"),
+    "S7 ranked": (windowed("row_number() OVER (PARTITION BY a) AS w", "w < 5"), "r.a", "aggregates"),
+    "S7 one partition": (windowed("sum(d) OVER () AS w", "w < 5"), "r.a", "name the columns"),
+    "S7 all columns": ("SELECT *, sum(d) OVER (PARTITION BY a) AS w FROM r", "r.a", "list the columns"),
+    "S7 groups": ("SELECT a, sum(count(*)) OVER (PARTITION BY a) FROM r GROUP BY a", "r.a", "derived table"),
 }
 
 
@@ -271,14 +284,13 @@ def test_refused(name: str) -> None:
 
 
 NOT_UNDERSTOOD = {
-    "S7 window": "SELECT a, sum(d) OVER (PARTITION BY a) AS s FROM r",
     "S9 volatile function": "SELECT a FROM r WHERE random() < 0.5",
 }
 
 
 @pytest.mark.parametrize("name", NOT_UNDERSTOOD)
 def test_not_understood(name: str) -> None:
-    """Refused before any rule is asked: no view of Viewlet has windows or volatile functions."""
+    """Refused before any rule is asked: no view of Viewlet has volatile functions."""
     store = sketches.open(load(random_data(Random(2), 20)))
     with pytest.raises(ViewletError):
         store.capture(NOT_UNDERSTOOD[name], on="r.a", ranges=[2])
@@ -296,6 +308,20 @@ SAFE_TEXTS = {
         "r.a",
     ),
     "S9 groups, not a global aggregate": ("SELECT a, count(*) FROM r GROUP BY a HAVING count(*) < 5", "r.a"),
+    "S7 average": (windowed("avg(d) OVER (PARTITION BY a) AS w", "w < 5"), "r.a"),
+    "S7 each row and its partition": (windowed("min(d) OVER (PARTITION BY b, a) AS w", "d > w + 2"), "r.a"),
+    "S7 closed": (windowed("max(d) OVER (PARTITION BY a) AS w", "w > 8"), "r.c"),
+    "S7 of a join": (windowed("sum(y) OVER (PARTITION BY b) AS w", "w = 3", "r JOIN s ON b = x"), "s.x"),
+    "S7 two windows": (
+        "SELECT a, d FROM (SELECT a, d, sum(d) OVER (PARTITION BY a, b) AS s, "
+        "count(*) OVER (PARTITION BY a) AS n FROM r WHERE c < 4) AS t WHERE s * 2 > n",
+        "r.a",
+    ),
+    "S7 nested": (
+        "SELECT a, w, avg(w) OVER (PARTITION BY a) AS m FROM "
+        "(SELECT a, b, min(d) OVER (PARTITION BY a, b) AS w FROM r) AS t ORDER BY m, a, w LIMIT 3",
+        "r.a",
+    ),
 }
 
 
@@ -309,6 +335,30 @@ def test_safe_texts(name: str) -> None:
         store.capture(text, on=attribute, ranges=[1, 2, 3])
         restricted = result(connection, store.rewrite(text))
         assert restricted == result(connection, text)
+
+
+@pytest.mark.parametrize("keep", ["auto", "reference"])
+def test_windows_follow_changes(keep: Keep) -> None:
+    """S7: after every change the fragments are those of the partitions that the condition admits."""
+    random = Random(7)
+    connection = load(random_data(random, 30))
+    store = sketches.open(connection)
+    text = windowed("avg(d) OVER (PARTITION BY a) AS w", "w < 5")
+    sketch = store.capture(text, on="r.a", ranges=[1, 2, 3], keep=keep, maintain="incremental")
+    assert sketch.incremental == (keep == "reference")
+    for _ in range(8):
+        there = connection.execute("SELECT a, b, c, d FROM r").fetchall()
+        gone = [(*row, -1) for row in random.sample(there, 4)]
+        new = [(*row, 1) for row in random_data(random, 5)["r"]]
+        store.apply(
+            {"r": [dict(zip(("a", "b", "c", "d", "_weight"), row, strict=True)) for row in gone + new]}
+        )
+        answered = store.query(text, use="always").to_pylist()
+        assert sorted(map(repr, answered)) == sorted(
+            map(repr, connection.sql(text).to_arrow_table().to_pylist())
+        )
+        values = {a for (a,) in connection.execute("SELECT a FROM r GROUP BY a HAVING avg(d) < 5").fetchall()}
+        assert sketch.fragments == {sketch.partitions[0].fragment_of(value) for value in values}
 
 
 def test_global_aggregate_counterexample() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from fractions import Fraction
 from functools import cache
 from itertools import permutations
@@ -40,6 +41,7 @@ from viewlet.backends.spark.nodes import (
 from viewlet.backends.spark.place import place
 from viewlet.backends.spark.site import Changes
 from viewlet.backends.spark.text import show_distributed
+from viewlet.backends.spark.top import find_tops
 from viewlet.calculus.nodes import Delta, Exists, Extremum, Lift, Query, Term, factor_variables
 from viewlet.core.scalar import Var
 from viewlet.core.types import BIGINT, BOOLEAN, DATE, DOUBLE, VARCHAR, Type, decimal, wide
@@ -74,8 +76,11 @@ def tpch(name: str) -> tuple[Program, DistProgram]:
         Table(t.name, t.columns, TableKind.STATIC, t.key) if t.name in ("nation", "region") else t
         for t in tables
     )
-    program = compile_views({name: compile_query(queries("tpch")[name], catalog)}, catalog)
-    return program, distribute(program, replicate(program, place(program, ROWS), Random()), Random())
+    query = compile_query(queries("tpch")[name], catalog)
+    program = compile_views({name: query}, catalog)
+    placement = replicate(program, place(program, ROWS), Random())
+    tops = find_tops({name: query}, program.views, placement)
+    return program, replace(distribute(program, placement, Random()), tops=tops)
 
 
 @pytest.mark.parametrize("case", cases("spark/tpch"))

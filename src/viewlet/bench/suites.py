@@ -26,7 +26,7 @@ class BenchmarkError(ViewletError):
 
 @dataclass(frozen=True, slots=True)
 class Suite:
-    """A benchmark script. ``runs``: the options of each run; ``has_quick``: does it know ``--quick``?"""
+    """A benchmark script. ``runs``: options of each run; ``has_quick``: do its words tell of ``--quick``?"""
 
     name: str
     script: Path
@@ -58,8 +58,8 @@ def find_suites(root: Path) -> dict[str, Suite]:
         text = script.read_text(encoding="utf-8")
         if name != COMPARE and not name.startswith("results/") and "__main__" in text:
             module = ast.parse(text)
-            summary = (ast.get_docstring(module) or "no description").splitlines()[0]
-            found[name] = Suite(name, script, summary, '"--quick"' in text, _runs(module))
+            told = ast.get_docstring(module) or "no description"
+            found[name] = Suite(name, script, told.splitlines()[0], "--quick" in told, _runs(module))
     return dict(sorted(found.items()))
 
 

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
+from functools import cache
 from typing import TypeAlias
 
 Value: TypeAlias = bool | int | float | str | None
@@ -112,6 +113,7 @@ def wide(scale: int) -> Type:
     return decimal(MAX_DECIMAL_DIGITS, scale)
 
 
+@cache
 def bounds(kind: Type) -> tuple[int, int] | None:
     """The least and greatest physical value of an exact type, ``None`` for the others.
 

@@ -177,6 +177,10 @@ class KeySpaces:
                 raise SignalTypeError(f"a key cannot have type {kind}; name its parts as several key columns")
         return self.adopt(kinds)
 
+    def most(self) -> int:
+        """The number of keys seen, of the kind that has most: all numbers are below."""
+        return max(map(len, self.indexes.values()), default=0)
+
     def adopt(self, kinds: tuple[str, ...]) -> KeyIndex:
         """The index for kinds of key known from a checkpoint."""
         return self.indexes.setdefault(kinds, KeyIndex(len(kinds), kinds == ("integer",)))

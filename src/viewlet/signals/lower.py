@@ -41,7 +41,7 @@ def lower(root: Node, spaces: KeySpaces, clock: str) -> Program:
         fused = _fused(node)
         upstream = [place(child) for child in (inputs(fused) if fused else inputs(node))]
         operator = _operator(node, fused, spaces, clock, lenient, id(node) in tracked)
-        operator.zero = zero
+        operator.zero, operator.spaces = zero, spaces
         number = len(program.operators)
         program.operators.append(operator)
         program.consumers.append([])

@@ -18,7 +18,7 @@ import numpy.typing as npt
 LARGE = 1 << 17  # bytes; smaller arrays the allocator keeps at hand by itself
 STRIP = 1 << 24  # bytes of a strip, for results that come in blocks
 PAGE = 1 << 21  # large arrays begin where a huge page does
-LIMIT = 1 << 28  # bytes kept for later, per thread; batches of ordinary size need a tenth of that
+LIMIT = 1 << 29  # bytes kept for later, per thread: ten million rows of a result, and what they are made in
 
 _kept = threading.local()
 

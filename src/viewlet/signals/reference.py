@@ -322,8 +322,8 @@ def window(runs: Runs, spec: WindowSpec, state: PerKey, capacity: int) -> tuple[
         state["next"][key] = start
         if n:
             state["last"][key] = frontier
-        begin = start - spec.hop
-        held = max(0, min(spec.size + spec.hop, int(state["last"][key]) - begin + 1))
+        begin = start - spec.before
+        held = max(0, min(spec.size + spec.before, int(state["last"][key]) - begin + 1))
         tail = _array([present.get(begin + i) for i in range(held)], runs.values, state.zero)
         state["carry"][key, :held] = tail
         state["carry_tick"][key], state["carry_n"][key] = begin, held
@@ -390,11 +390,11 @@ def unwindow(frames: Frames, how: str, state: PerKey, strip: Strip) -> Runs:
             state["seen"][key], state["base"][key], state["pending"][key] = 1, frames.lo[row], 0
         base, pending = int(state["base"][key]), int(state["pending"][key])
         acc = {base + i: np.copy(state["acc"][key, i])[()] for i in range(pending)}
-        covers = {base + i: int(state["covers"][key, i]) for i in range(pending)}
+        covers = {base + i: int(n) for i, n in enumerate(state["covers"][key, :pending])}
         for tick in range(base, base + min(max(int(first) - base, 0), pending)):
             keys.append(int(key))
             ticks.append(tick)
-            out.append(_finished(acc.pop(tick), covers.pop(tick), how))
+            out.append(_finished(acc.pop(tick), covers.pop(tick, 0), how))
         begin = max(base, int(first)) if acc or pending == 0 else max(base + pending, int(first))
         for tick in range(begin, int(first) + size):
             value = frames.values[row, tick - int(first)]
@@ -403,7 +403,7 @@ def unwindow(frames: Frames, how: str, state: PerKey, strip: Strip) -> Runs:
         state["base"][key], state["pending"][key], state["final"][key] = begin, len(acc), frames.hi[row]
         for i, tick in enumerate(sorted(acc)):
             state["acc"][key, i] = acc[tick]
-            state["covers"][key, i] = covers[tick]
+            state["covers"][key, i : i + 1] = covers[tick]  # no place for it but for a mean
     like = frames.values.reshape(-1, *frames.values.shape[2:])
     return runs_of_samples(np.array(keys, np.int64), np.array(ticks, np.int64), _array(out, like))
 

@@ -232,8 +232,7 @@ def run(query: Any, data: Any, lateness: Any, late: str) -> pa.Table:
 
 def _piece(session: Session) -> int:
     """Rows to take at once: few enough for the cache, many enough that each key has a stretch of them."""
-    keys = max((len(index) for index in session.executor.spaces.indexes.values()), default=0)
-    return max(1 << 20, 32 * keys)
+    return max(1 << 20, 32 * session.executor.spaces.most())
 
 
 def _between(table: pa.Table, low: float, high: float) -> pa.Table:

@@ -71,6 +71,11 @@ class WindowSpec:
         """Frequencies per row, 0 where rows are samples."""
         return 0 if self.rule == "samples" else self.size // 2 + 1
 
+    @property
+    def before(self) -> int:
+        """Samples before a window that its row needs: what the last hop expired."""
+        return self.hop if self.rule == "sliding" else self.back
+
     def state(self, values: Values) -> PerKey:
         """Per key: the next window, the frontier, and the samples that later windows still need."""
         integers = ("seen", "next", "last", "origin", "solid", "carry_tick", "carry_n")
@@ -78,7 +83,7 @@ class WindowSpec:
         return PerKey(
             **dict.fromkeys(integers, ((), np.int64, 0)),
             previous=((), np.int64, NEVER),
-            carry=((self.size + self.hop, *values.shape[1:]), values.dtype, 0),
+            carry=((self.size + self.before, *values.shape[1:]), values.dtype, 0),
             re=((kept,), np.float64, 0),
             im=((kept,), np.float64, 0),
         )
@@ -103,10 +108,11 @@ def rational_state(values: Values, sections: int, order: int) -> PerKey:
     )
 
 
-def unwindow_state(values: Values) -> PerKey:
-    """State of unwindowing: the ticks that later windows may still change, per key."""
+def unwindow_state(values: Values, how: str) -> PerKey:
+    """State of unwindowing: the ticks that later windows may still change, and for a mean their covers."""
+    counted = values.shape[1] if how == "mean" else 0
     return PerKey(
         **dict.fromkeys(("seen", "base", "pending", "final"), ((), np.int64, 0)),
         acc=(values.shape[1:], values.dtype, 0),
-        covers=((values.shape[1],), np.int64, 0),
+        covers=((counted,), np.int64, 0),
     )

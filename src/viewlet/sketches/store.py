@@ -28,6 +28,7 @@ from viewlet.sketches.sketch import Maintain, Sketch, read_saved
 from viewlet.sketches.state import Keep
 from viewlet.sketches.union import Union, alike, combined
 from viewlet.sketches.use import conditions_of, restrict
+from viewlet.sketches.windows import join_windows
 from viewlet.sql import compile_query
 from viewlet.sql.catalog import Catalog
 from viewlet.sql.parse import parse_query
@@ -374,7 +375,8 @@ class Store:
         if catalog is not self._catalog:
             self._catalog, self._compiled, self._parsed, self._texts = catalog, {}, {}, {}
         if sql not in self._compiled:
-            self._compiled[sql] = compile_query(sql, catalog, self._backend.dialect)
+            query = join_windows(parse_query(sql, self._backend.dialect))
+            self._compiled[sql] = compile_query(query, catalog, self._backend.dialect)
         return self._compiled[sql], catalog
 
     def _limits(self, catalog: Catalog) -> Limits:

@@ -7,6 +7,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from sqlglot import exp
 
+from viewlet.core.types import Value
 from viewlet.errors import ViewletError
 from viewlet.plan.nodes import Plan, Query, Scan, Top
 from viewlet.plan.scope import walk
@@ -30,8 +31,8 @@ class KeepsViews(Reader, Protocol):
     def drop_view(self, name: str) -> None:
         """Forget a view."""
 
-    def view_rows(self, name: str) -> list[tuple[Any, ...]]:
-        """The rows of a view, as physical values."""
+    def view_marks(self, name: str) -> list[Value]:
+        """The first column of a view, as physical values."""
 
     def exceptions_view(self, assumption: Assumption) -> str:
         """A view with one row per value that breaks an assumption."""
@@ -92,18 +93,18 @@ class Counters:
         found: list[set[int]] = [set() for _ in self._partitions]
         for place, view in self.views:
             partition = self._partitions[place]
-            marks: Iterable[Any] = (row[0] for row in self._database.view_rows(view))
+            marks: Iterable[Any] = self._database.view_marks(view)
             by_value = self._database.mark(partition)[0] == partition.column
             found[place].update(map(partition.fragment_of, marks) if by_value else marks)
         return [frozenset(fragments) for fragments in found]
 
     def broken(self) -> Assumption | None:
         """An assumption that some row breaks."""
-        return next((a for a, view in self._exceptions if self._database.view_rows(view)), None)
+        return next((a for a, view in self._exceptions if self._database.view_marks(view)), None)
 
     def entries(self) -> int:
         """The rows of the views."""
-        return sum(len(self._database.view_rows(view)) for _, view in self.views)
+        return sum(len(self._database.view_marks(view)) for _, view in self.views)
 
     def drop(self) -> None:
         """Forget the views."""

@@ -40,7 +40,10 @@ class Partition:
             case Read(what, whole):
                 if self.sequence != sequence:
                     return Behind(self.sequence)
-                return Done(self.state.contents() if whole else self.state.read(what))
+                try:
+                    return Done(self.state.contents() if whole else self.state.read(what))
+                except ViewletError as reason:
+                    return Refused(reason)
             case Run() | Load():
                 if self.sequence == sequence:
                     return self.answer

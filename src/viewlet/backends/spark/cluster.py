@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from viewlet.backends.spark.partition import Round
-from viewlet.backends.spark.site import Given, Piece, Pieces, Step
+from viewlet.backends.spark.site import Given, Held, Pieces, Step, Wanted
 from viewlet.workers import Workers
 
 
@@ -17,8 +17,8 @@ class SparkCluster:
         self.partitions = workers.partitions
         self._batch: int | None = None
 
-    def run(self, steps: Sequence[Sequence[Step]], wanted: Sequence[str]) -> list[Given]:
-        """Run steps in every partition, then read the wanted maps; raises what a partition raises."""
+    def run(self, steps: Sequence[Sequence[Step]], wanted: Wanted) -> list[Given]:
+        """Run steps in every partition, then read what is wanted; raises what a partition raises."""
         begins, self._batch = steps[0][0].batch != self._batch, steps[0][0].batch
         return self.workers.run([Round(own, self.partitions, wanted) for own in steps], begins=begins)
 
@@ -30,9 +30,9 @@ class SparkCluster:
         """Give every partition its entries."""
         self.workers.load(contents)
 
-    def contents(self, maps: Sequence[str]) -> list[dict[str, Piece]]:
-        """The entries of some maps, partition by partition."""
-        return self.workers.read([tuple(maps)] * self.partitions)
+    def read(self, wanted: Wanted) -> list[Held]:
+        """Read in every partition."""
+        return self.workers.read([wanted] * self.partitions)
 
     def close(self) -> None:
         """Give up the state."""

@@ -8,8 +8,8 @@ runs in the partitions and the first of the next go there in one job, unless the
 
     customer 1 | customer 2, orders 1 | orders 2, lineitem 1, read
 
-The last job also reads the maps of views that were read after the batch before. A batch that fails anywhere
-is taken back everywhere.
+The last job also reads what views are made of that were read after the batch before. A batch that fails
+anywhere is taken back everywhere.
 """
 
 from __future__ import annotations
@@ -20,22 +20,33 @@ from functools import partial
 from operator import methodcaller
 from typing import Protocol, TypeAlias
 
-from viewlet.backends.base import Row
+from viewlet.backends.base import Bag, Row
 from viewlet.backends.spark.exchange import Entries, partition_of
 from viewlet.backends.spark.fuse import reads
 from viewlet.backends.spark.native import SiteCode
-from viewlet.backends.spark.nodes import Block, Dist, DistTrigger, Random, Replicated, Transfer, segments
+from viewlet.backends.spark.nodes import (
+    Block,
+    Dist,
+    DistTrigger,
+    Random,
+    Replicated,
+    Transfer,
+    segments,
+    view_maps,
+)
 from viewlet.backends.spark.replay import Replayed
 from viewlet.backends.spark.site import (
     NO_CHANGES,
     Changes,
     Given,
+    Held,
     Piece,
     Pieces,
     Sent,
     Step,
+    Wanted,
+    read_site,
     run_steps,
-    view_maps,
 )
 from viewlet.triggers.program import View
 
@@ -48,8 +59,8 @@ class Cluster(Protocol):
 
     partitions: int
 
-    def run(self, steps: Sequence[Sequence[Step]], wanted: Sequence[str]) -> list[Given]:
-        """Run steps in every partition, then read the wanted maps; raises what a partition raises."""
+    def run(self, steps: Sequence[Sequence[Step]], wanted: Wanted) -> list[Given]:
+        """Run steps in every partition, then read what is wanted; raises what a partition raises."""
 
     def abort(self) -> None:
         """Take back, in every partition, what the last batch has written there."""
@@ -57,8 +68,8 @@ class Cluster(Protocol):
     def load(self, contents: Sequence[Pieces]) -> None:
         """Give every partition its entries."""
 
-    def contents(self, maps: Sequence[str]) -> list[dict[str, Piece]]:
-        """The entries of some maps, partition by partition."""
+    def read(self, wanted: Wanted) -> list[Held]:
+        """Read in every partition."""
 
     def close(self) -> None:
         """Give up the state."""
@@ -73,8 +84,8 @@ class SimulatedCluster:
         self._sites: list[Replayed] = [Replayed(code.open) for _ in range(partitions)]
         self._batch = -1
 
-    def run(self, steps: Sequence[Sequence[Step]], wanted: Sequence[str]) -> list[Given]:
-        """Run steps in every partition."""
+    def run(self, steps: Sequence[Sequence[Step]], wanted: Wanted) -> list[Given]:
+        """Run steps in every partition, then read what is wanted."""
         if steps[0][0].batch != self._batch:
             self._batch = steps[0][0].batch
             for site in self._sites:
@@ -92,9 +103,9 @@ class SimulatedCluster:
         for site, own in zip(self._sites, contents, strict=True):
             site.load(own)
 
-    def contents(self, maps: Sequence[str]) -> list[dict[str, Piece]]:
-        """The entries of some maps, partition by partition."""
-        return [site.site.contents(maps) for site in self._sites]
+    def read(self, wanted: Wanted) -> list[Held]:
+        """Read in every partition."""
+        return [read_site(site.site, self._code.program, wanted) for site in self._sites]
 
     def close(self) -> None:
         """Give up the state."""
@@ -115,7 +126,8 @@ class Coordinator:
         self._driver = Replayed(driver.open)
         self._batch = 0
         self._copies: dict[str, list[Piece]] = {}
-        self._read: set[str] = set()
+        self._tops: dict[str, list[Bag]] = {}
+        self._read: tuple[set[str], set[str]] = set(), set()  # maps, and views of which the first rows
         self._suspect = False
 
     def load(self, contents: Mapping[str, Entries]) -> None:
@@ -155,7 +167,7 @@ class Coordinator:
             self._jobs(todo)
             self._check(published)
         except BaseException:
-            self._copies = {}  # they may be of the batch that never was
+            self._copies, self._tops = {}, {}  # they may be of the batch that never was
             self._driver.undo()
             if self._batch > reached:
                 self.cluster.abort()
@@ -165,7 +177,7 @@ class Coordinator:
     def _check(self, published: Sequence[str]) -> None:
         suspect = self._driver.site.suspect() or self._suspect
         for view in published:
-            when = self._code.check_of(view)
+            when = (self._partition if view in self._program.tops else self._code).check_of(view)
             if when == "always" or (when == "guarded" and suspect):
                 self.rows(view)
 
@@ -222,8 +234,8 @@ class Coordinator:
     ) -> list[tuple[DistTrigger, Running, list[Step], int]]:
         """Run the waiting steps, and every trigger on to its next."""
         final = last and all(stage == trigger.stages for trigger, _, _, stage in open_)
-        wanted = sorted(self._read) if final else []
-        self._batch, self._copies = batch, {}
+        wanted = self._wanted() if final else Wanted()
+        self._batch, self._copies, self._tops = batch, {}, {}
         size = self.cluster.partitions
         answers = self.cluster.run([[steps[p] for _, _, steps, _ in open_] for p in range(size)], wanted)
         self._suspect |= any(answer.suspect for answer in answers)
@@ -234,10 +246,20 @@ class Coordinator:
             except StopIteration:
                 continue
             left.append((trigger, running, steps, stage + 1))
-        if wanted:
-            self._copies = {name: [answer.held[name] for answer in answers] for name in wanted}
-            self._read = set()
+        if final:
+            self._copies = {name: [answer.held.maps[name] for answer in answers] for name in wanted.maps}
+            self._tops = {
+                view: [answer.held.tops[view] for answer in answers]
+                for view in wanted.tops
+                if all(view in answer.held.tops for answer in answers)
+            }
+            self._read = set(), set()
         return left
+
+    def _wanted(self) -> Wanted:
+        """What was read after the batch before."""
+        maps, tops = self._read
+        return Wanted(tuple(sorted(maps)), tuple(sorted(tops)))
 
     def _trigger(self, batch: int, table: str, changes: Changes) -> Running:
         """The blocks of a trigger: the driver's are run, those of the partitions are asked for."""
@@ -294,23 +316,34 @@ class Coordinator:
         return self._program.views[name]
 
     def rows(self, view: str) -> list[tuple[Row, int]]:
-        """The rows of a view: maps that are elsewhere are gathered, unless they came with the last batch."""
-        away = [n for n in view_maps(self._program.views[view]) if self._is_away(n)]
+        """The rows of a view, of one that partitions read the first.
+
+        What is elsewhere is gathered, unless it came with the last batch.
+        """
+        if view in self._program.tops:
+            return self._first_rows(view)
+        away = sorted(filter(self._is_away, view_maps(self._program.views[view])))
         missing = [name for name in away if name not in self._copies]
         if missing:
-            parts = self.cluster.contents(missing)
-            self._copies |= {name: [part[name] for part in parts] for name in missing}
+            parts = self.cluster.read(Wanted(maps=tuple(missing)))
+            self._copies |= {name: [part.maps[name] for part in parts] for name in missing}
         copies = {name: self._copies[name] for name in away}
-        self._read |= {name for name, pieces in copies.items() if sum(map(len, pieces)) <= SMALL_MAP}
+        self._read[0].update(name for name, pieces in copies.items() if sum(map(len, pieces)) <= SMALL_MAP)
         return self._driver.site.rows(view, copies)
+
+    def _first_rows(self, view: str) -> list[tuple[Row, int]]:
+        if view not in self._tops:
+            self._tops[view] = [part.tops[view] for part in self.cluster.read(Wanted(tops=(view,)))]
+        self._read[1].add(view)
+        return [pair for bag in self._tops[view] for pair in bag.items()]
 
     def contents(self, names: Sequence[str]) -> dict[str, Entries]:
         """The whole contents of some maps, wherever they are."""
         away = [name for name in names if self._is_away(name)]
         here = self._driver.site.contents([name for name in names if name not in away])
         found = {name: self._code.entries(name, piece) for name, piece in here.items()}
-        for part in self.cluster.contents(away) if away else ():
-            for name, piece in part.items():
+        for part in self.cluster.read(Wanted(maps=tuple(away))) if away else ():
+            for name, piece in part.maps.items():
                 found.setdefault(name, {}).update(self._partition.entries(name, piece))
         return found
 

@@ -7,6 +7,7 @@ later makes a new program, and the maps that stay move to it through the driver.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from viewlet.backends.base import ArrowChanges, Bag, Change, Granularity, MapStats, Strategy
@@ -23,6 +24,7 @@ from viewlet.backends.spark.nodes import DistProgram, Local
 from viewlet.backends.spark.partition import PartitionCode
 from viewlet.backends.spark.site import Changes
 from viewlet.backends.spark.text import show_distributed
+from viewlet.backends.spark.top import find_tops
 from viewlet.calculus.evaluate import Key, Number, Tables, evaluate_query
 from viewlet.plan.evaluate import consolidate, cut
 from viewlet.plan.nodes import Query
@@ -157,7 +159,7 @@ class SparkEngine:
                 self._version += 1
 
     def output(self, name: str) -> Bag:
-        """Read a view's rows: its maps are gathered, and read on the driver."""
+        """Read a view's rows: its maps are gathered and read on the driver, or its first rows are."""
         coordinator = self._run()
         self._flush()
         version, bag = self._read.get(name, (-1, {}))
@@ -222,7 +224,9 @@ class SparkEngine:
 
     def _spread(self, program: Program) -> DistProgram:
         placement = choose_placement(program, self._rows, self._partition_by, Local())
-        return distribute(program, placement, Local(), PASSES)
+        own = {name: query for name, query in self._queries.items() if name in program.views}
+        tops = find_tops(own, program.views, placement)
+        return replace(distribute(program, placement, Local(), PASSES), tops=tops)
 
     def _run(self) -> Coordinator:
         """The present program on its partitions, spread anew if views came or went."""

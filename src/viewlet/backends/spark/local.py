@@ -34,8 +34,8 @@ from viewlet.backends.spark.nodes import (
     Replicated,
     Segment,
     Transfer,
-    relations,
     segments,
+    view_maps,
 )
 from viewlet.calculus.events import WEIGHT
 from viewlet.calculus.nodes import (
@@ -54,7 +54,7 @@ from viewlet.core.node import transform, walk
 from viewlet.core.scalar import Call, Const, Var, call
 from viewlet.core.types import BIGINT, DOUBLE, Type, wide
 from viewlet.sql.catalog import Table, TableKind
-from viewlet.triggers.program import MapDefinition, Program, Statement, Trigger, View
+from viewlet.triggers.program import MapDefinition, Program, Statement, Trigger
 
 Feed: TypeAlias = Literal["rows", "batch", "once"]
 
@@ -92,12 +92,19 @@ def emptying(what: str) -> str:
 
 
 def local_program(distributed: DistProgram, mode: Mode) -> LocalProgram:
-    """The program of the driver or of a partition; the driver's also reads views, from copies of maps."""
+    """The program of the driver or of a partition, with the views that are read there.
+
+    The driver reads them from copies of maps, partitions from what they hold.
+    """
     here = (Local, Replicated) if mode == "local" else (Dist, Replicated)
     held = {name for name, where in distributed.placement.items() if isinstance(where, here)}
-    views: Mapping[str, View] = distributed.views if mode == "local" else {}
-    for view in views.values():
-        held |= relations(tuple(part.term for part in view.output))
+    views = {
+        name: view
+        for name, view in distributed.views.items()
+        if (name in distributed.tops) == (mode == "distributed")
+    }
+    copies = {name: sorted(view_maps(view) - held) for name, view in views.items()}
+    held.update(*copies.values())
     building = _Building(distributed, mode)
     for name in distributed.maps:
         if name in held:
@@ -106,9 +113,9 @@ def local_program(distributed: DistProgram, mode: Mode) -> LocalProgram:
         building.trigger(trigger, by_row=False)
     for trigger in distributed.tuple.values():
         building.trigger(trigger, by_row=True)
-    for view in views.values():
-        read = relations(tuple(part.term for part in view.output))
-        building.empty(view.name, [n for n in read if isinstance(distributed.placement[n], Dist)])
+    for name, copied in copies.items():
+        if copied:
+            building.empty(name, copied)
     tables = {**distributed.tables, **building.tables}  # definitions of maps speak of the former
     program = Program(tables, building.maps, building.triggers, building.batch_triggers, views)
     return LocalProgram(program, building.shapes, building.scopes, building.events)

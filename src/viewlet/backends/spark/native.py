@@ -44,8 +44,8 @@ class NativeCode:
 def native_codes(program: DistProgram) -> tuple[NativeCode, NativeCode]:
     """The code of the driver and of a partition.
 
-    Views are read on the driver, so it is there that guards of sums are found; sums of partitioned maps are
-    watched where they are kept.
+    Most views are read on the driver, so it is there that guards of sums are found; sums of partitioned maps
+    are watched where they are kept.
     """
     driver, partition = (local_program(program, mode) for mode in MODES)
     here, there = (triggers_to_loops(local.program, batches="all") for local in (driver, partition))
@@ -64,7 +64,8 @@ def _guarded(loops: LoopProgram, reading: LoopProgram, program: DistProgram) -> 
         copied, kept = reading.places[name], loops.places[name]
         guard = next(f.guard for f in reading.records[copied.record].fields if f.name == copied.field)
         if guard is not None:
-            guards[kept.record, kept.field] = guard
+            own = next(f.guard for f in loops.records[kept.record].fields if f.name == kept.field)
+            guards[kept.record, kept.field] = guard if own is None else min(guard, own)
     records = {
         name: replace(
             r, fields=tuple(replace(f, guard=guards.get((name, f.name), f.guard)) for f in r.fields)
@@ -114,7 +115,8 @@ class NativeSite:
 
     def rows(self, view: str, copies: Pieces) -> list[tuple[Row, int]]:
         """The rows of a view with their multiplicities."""
-        self._once(emptying(view))
+        if copies:
+            self._once(emptying(view))
         for name, pieces in copies.items():
             self._fill(name, pieces)
         pairs, errors = self._opened.rows(self._code.source.views.index(view))

@@ -16,10 +16,11 @@ that are already where it runs (:class:`Compute`), or moves one relation (:class
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 from viewlet.calculus.nodes import Argument, Exists, Extremum, Lift, MapRef, Query
+from viewlet.plan import nodes as plan
 from viewlet.sql.catalog import Table
 from viewlet.triggers.program import MapDefinition, View
 
@@ -159,7 +160,8 @@ class DistTrigger:
 class DistProgram:
     """Everything that the driver and the partitions need to keep some views fresh.
 
-    ``changes_at`` is where batches arrive: whole on the driver, or dealt out at random.
+    ``changes_at`` is where batches arrive: whole on the driver, or dealt out at random. ``tops`` are the
+    views whose first rows are found in the partitions (``top.py``); all others are read on the driver.
     """
 
     changes_at: Local | Random
@@ -169,6 +171,7 @@ class DistProgram:
     batch: Mapping[str, DistTrigger]
     tuple: Mapping[str, DistTrigger]
     views: Mapping[str, View]
+    tops: Mapping[str, plan.Query] = field(default_factory=dict)
 
     def trigger(self, table: str) -> DistTrigger:
         """The trigger of a table: for batches, or where there is none, for single rows."""
@@ -211,3 +214,8 @@ def relations(query: Query) -> frozenset[str]:
                 case Lift() | Extremum() | Exists():
                     found |= relations(factor.query)
     return frozenset(found)
+
+
+def view_maps(view: View) -> frozenset[str]:
+    """The maps that a view is read from."""
+    return relations(tuple(part.term for part in view.output))

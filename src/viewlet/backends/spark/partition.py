@@ -6,16 +6,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from viewlet.backends.spark.native import SiteCode
-from viewlet.backends.spark.site import Given, Piece, Pieces, Step, run_steps
+from viewlet.backends.spark.site import Given, Held, Pieces, Step, Wanted, read_site, run_steps
 
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """Run some blocks, then read some maps; what blocks hand over is cut for so many partitions."""
+    """Run some blocks, then read something; what blocks hand over is cut for so many partitions."""
 
     steps: Sequence[Step]
     partitions: int
-    wanted: Sequence[str]
+    wanted: Wanted
 
 
 class SiteState:
@@ -37,9 +37,9 @@ class SiteState:
         """Run blocks of triggers."""
         return run_steps(self._site, self._program, operation.steps, operation.partitions, operation.wanted)
 
-    def read(self, what: Sequence[str]) -> dict[str, Piece]:
-        """The entries of some maps."""
-        return self._site.contents(what)
+    def read(self, what: Wanted) -> Held:
+        """The entries of some maps, and the first rows of some views."""
+        return read_site(self._site, self._program, what)
 
 
 @dataclass(frozen=True, slots=True)

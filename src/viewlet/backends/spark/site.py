@@ -10,6 +10,7 @@ dicts, which defines what is right, and :class:`viewlet.backends.spark.native.Na
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
@@ -17,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from viewlet.backends.base import Row
+from viewlet.backends.base import Bag, Row
 from viewlet.backends.reference.engine import view_reader
 from viewlet.backends.reference.maps import ReferenceMap
 from viewlet.backends.spark.exchange import Entries, partition_of
@@ -30,15 +31,15 @@ from viewlet.backends.spark.nodes import (
     Mode,
     Replicated,
     Transfer,
-    relations,
     segments,
 )
+from viewlet.backends.spark.top import first_rows
 from viewlet.calculus.evaluate import Compiler as QueryCompiler
 from viewlet.calculus.evaluate import Env, Key, Number, Tables
 from viewlet.calculus.events import WEIGHT, TupleEvent
 from viewlet.calculus.nodes import Delta, MapRef, Rel
 from viewlet.core.types import Value
-from viewlet.triggers.program import View
+from viewlet.errors import ViewletError
 
 Piece: TypeAlias = Any
 Pieces: TypeAlias = Mapping[str, Sequence[Piece]]
@@ -125,23 +126,52 @@ class Site(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class Wanted:
+    """What is to be read in a partition: the entries of maps, and the first rows of views."""
+
+    maps: tuple[str, ...] = ()
+    tops: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """What was read in a partition."""
+
+    maps: dict[str, Piece]
+    tops: dict[str, Bag]
+
+
+@dataclass(frozen=True, slots=True)
 class Given:
-    """What a partition gives after some steps: what each hands over, and the entries of some maps.
+    """What a partition gives after some steps: what each hands over, and what was to be read.
 
     ``suspect`` says that some view had better be read before the batch counts.
     """
 
     sent: tuple[Sent, ...]
-    held: dict[str, Piece]
+    held: Held
     suspect: bool
 
 
 def run_steps(
-    site: Site, program: DistProgram, steps: Sequence[Step], partitions: int, wanted: Sequence[str]
+    site: Site, program: DistProgram, steps: Sequence[Step], partitions: int, wanted: Wanted
 ) -> Given:
-    """Run blocks in a partition, one after the other, then read the wanted maps."""
+    """Run blocks in a partition, one after the other, then read what is wanted.
+
+    A view that cannot be read is left out: whether that matters is not for the partition to say.
+    """
     sent = tuple(_run_step(site, program, step, partitions) for step in steps)
-    return Given(sent, site.contents(wanted) if wanted else {}, site.suspect())
+    held = Held(site.contents(wanted.maps), {})
+    for view in wanted.tops:
+        with suppress(ViewletError):
+            held.tops[view] = first_rows(program, view, site.rows(view, {}))
+    return Given(sent, held, site.suspect())
+
+
+def read_site(site: Site, program: DistProgram, wanted: Wanted) -> Held:
+    """Read in a partition; raises what a view that cannot be read raises."""
+    tops = {view: first_rows(program, view, site.rows(view, {})) for view in wanted.tops}
+    return Held(site.contents(wanted.maps), tops)
 
 
 def _run_step(site: Site, program: DistProgram, step: Step, partitions: int) -> Sent:
@@ -287,8 +317,3 @@ class _Scope:
             sums = compiler.totals(statement.query, statement.keys, frozenset())
             self._compiled[statement] = compiler, sums
         return self._compiled[statement]
-
-
-def view_maps(view: View) -> list[str]:
-    """The maps that a view is read from."""
-    return sorted(relations(tuple(part.term for part in view.output)))

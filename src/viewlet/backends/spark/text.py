@@ -19,6 +19,7 @@ from viewlet.backends.spark.nodes import (
 )
 from viewlet.calculus.text import show_term
 from viewlet.core.text import show
+from viewlet.plan.nodes import Top
 from viewlet.triggers.program import Program
 
 
@@ -29,6 +30,13 @@ def show_placement(program: Program, distributed: DistProgram) -> str:
         f"at {show_location(where, [key.name for key in program.maps[name].keys])}"
         for name, where in distributed.placement.items()
     )
+
+
+def show_tops(distributed: DistProgram) -> Iterator[str]:
+    """``view V: first n rows of each partition``, line by line."""
+    for name, query in distributed.tops.items():
+        assert isinstance(query.plan, Top)
+        yield f"view {name}: first {query.plan.limit} rows of each partition"
 
 
 def show_location(location: Location, keys: list[str]) -> str:
@@ -45,7 +53,8 @@ def show_location(location: Location, keys: list[str]) -> str:
 def show_distributed(program: Program, distributed: DistProgram) -> str:
     """The whole distributed program as text."""
     triggers = [*distributed.batch.values(), *distributed.tuple.values()]
-    blocks = [show_placement(program, distributed), *("\n".join(show_trigger(t)) for t in triggers)]
+    heads = [show_placement(program, distributed), *show_tops(distributed)]
+    blocks = ["\n".join(heads), *("\n".join(show_trigger(t)) for t in triggers)]
     return "\n\n".join(blocks)
 
 

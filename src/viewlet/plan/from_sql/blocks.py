@@ -1,13 +1,13 @@
 """One SELECT block: WHERE, GROUP BY, HAVING, the SELECT list, DISTINCT, ORDER BY.
 
 Expressions behind the grouping are read like all others, over the columns of FROM; then every part of them
-that is a grouping expression is replaced by that group's variable, also inside nested queries. What is
-left of FROM's columns after that is an error.
+that is a grouping expression is replaced by that group's variable, also inside nested queries (or by NULL, in
+a part of grouping sets without it). What is left of FROM's columns after that is an error.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +17,7 @@ from viewlet.core.node import rebuild
 from viewlet.core.scalar import Call, Const, Scalar, Var, variables
 from viewlet.plan.from_sql.clauses import Aggregates, Clause, applied, filtered
 from viewlet.plan.from_sql.context import Body, Context
+from viewlet.plan.from_sql.grouping_sets import Part
 from viewlet.plan.from_sql.relations import from_clause
 from viewlet.plan.nodes import Aggregate, Apply, Distinct, Nested, Plan, Project, SortKey, Unit
 from viewlet.plan.scope import free_variables
@@ -50,10 +51,11 @@ class Item:
     node: exp.Expr
 
 
-def select_block(select: exp.Select, outer: Scope | None, context: Context) -> Body:
-    """The plan of a SELECT, without LIMIT."""
-    for part, name in REFUSED_CLAUSES.items():
-        if select.args.get(part):
+def select_block(part: Part, outer: Scope | None, context: Context) -> Body:
+    """The plan of a SELECT with one plain GROUP BY, or none, without LIMIT."""
+    select = part.select
+    for clause_, name in REFUSED_CLAUSES.items():
+        if select.args.get(clause_):
             raise unsupported(select, name, "use joins, GROUP BY and derived tables")
     relation = from_clause(select, outer, context)
     scope = relation.scope(outer)
@@ -64,18 +66,19 @@ def select_block(select: exp.Select, outer: Scope | None, context: Context) -> B
         condition = clause.condition(where.this)
         plan = filtered(plan, clause, condition)
     group = select.args.get("group")
-    aggregates = Aggregates(context, scope, grouped=bool(group))
+    aggregates = Aggregates(context, scope, grouped=bool(group and group.expressions))
     selecting = Clause("SELECT", context, scope, aggregates)
     items = _select_list(select, selecting)
     aliases = {item.name: item.scalar for item in items if isinstance(item.node, exp.Alias)}
     groups = _group_by(group, items, aliases, selecting) if group else {}
+    absent = {s: Const(None, s.type) for s in _grouped(part.absent, items, aliases, selecting)}
     having = Clause("HAVING", context, scope.with_aliases(aliases), aggregates)
     having_node = select.args.get("having")
     having_condition = having.condition(having_node.this) if having_node else None
     selecting.scope = scope.with_aliases(aliases, first=True)
     keys = order_by(select, items, selecting)
     if group or aggregates.calls or having_node:
-        grouping = _Grouping(groups, scope, {var.name for var in aggregates.calls.values()})
+        grouping = _Grouping({**absent, **groups}, scope, {var.name for var in aggregates.calls.values()})
         plan = applied(plan, aggregates.arguments.nested)
         calls = tuple((var, aggregate) for aggregate, var in aggregates.calls.items())
         plan = Aggregate(plan, tuple((var, scalar) for scalar, var in groups.items()), calls)
@@ -138,20 +141,25 @@ def _name(node: exp.Expr) -> str:
 def _group_by(
     group: exp.Group, items: Sequence[Item], aliases: Mapping[str, Scalar], selecting: Clause
 ) -> dict[Scalar, Var]:
-    """The grouping expressions, each with its variable; names, aliases and positions may be used."""
-    context, scope = selecting.context, selecting.scope
-    for part in ("rollup", "cube", "grouping_sets", "totals"):
-        if group.args.get(part):
-            raise _refused_grouping(group, part.replace("_", " ").upper())
+    """The grouping expressions, each with its variable."""
     if group.args.get("all"):
         raise unsupported(group, "GROUP BY ALL", "list the columns")
-    clause = Clause("GROUP BY", context, scope.with_aliases(aliases))
+    groups: dict[Scalar, Var] = {}
+    for scalar in _grouped(group.expressions, items, aliases, selecting):
+        if scalar not in groups:
+            stem = next((item.name for item in items if item.scalar == scalar), "group")
+            groups[scalar] = scalar if isinstance(scalar, Var) else selecting.context.define(stem, scalar)
+    return groups
+
+
+def _grouped(
+    nodes: Iterable[exp.Expr], items: Sequence[Item], aliases: Mapping[str, Scalar], selecting: Clause
+) -> Iterator[Scalar]:
+    """What grouping expressions mean; names, aliases and positions may be used."""
+    clause = Clause("GROUP BY", selecting.context, selecting.scope.with_aliases(aliases))
     unusable = {nested.output.name for nested in selecting.nested}
     computed = {var.name for var in (selecting.aggregates.calls.values() if selecting.aggregates else ())}
-    groups: dict[Scalar, Var] = {}
-    for node in group.expressions:
-        if isinstance(node, exp.Rollup | exp.Cube | exp.GroupingSets):
-            raise _refused_grouping(node, type(node).__name__.upper())
+    for node in nodes:
         position = _position(node, items)
         scalar = clause.scalar(node) if position is None else position.scalar
         read = {var.name for var in variables(scalar)}
@@ -159,14 +167,7 @@ def _group_by(
             raise invalid(node, "GROUP BY may not name an aggregate")
         if clause.nested or read & unusable:
             raise unsupported(node, "a subquery in GROUP BY", "compute it in a derived table")
-        if scalar not in groups:
-            stem = next((item.name for item in items if item.scalar == scalar), "group")
-            groups[scalar] = scalar if isinstance(scalar, Var) else context.define(stem, scalar)
-    return groups
-
-
-def _refused_grouping(node: exp.Expr, name: str) -> Exception:
-    return unsupported(node, name, "write a UNION ALL of queries with one GROUP BY each")
+        yield scalar
 
 
 def _position(node: exp.Expr, items: Sequence[Item]) -> Item | None:
@@ -183,7 +184,7 @@ def _position(node: exp.Expr, items: Sequence[Item]) -> Item | None:
 class _Grouping:
     """What may be read behind a GROUP BY: group variables, aggregates, and columns of outer queries."""
 
-    groups: Mapping[Scalar, Var]
+    groups: Mapping[Scalar, Var | Const]
     scope: Scope
     aggregates: set[str]
 
@@ -206,7 +207,7 @@ class _Grouping:
         return node if isinstance(node, Const) else rebuild(node, self._replace)
 
     def _check(self, read: Sequence[str] | Mapping[str, Var], node: exp.Expr) -> None:
-        allowed = {var.name for var in self.groups.values()} | self.aggregates
+        allowed = {var.name for var in self.groups.values() if isinstance(var, Var)} | self.aggregates
         for name in read:
             if name in self.scope.variables() and name not in allowed:
                 raise invalid(node, f"column {name!r} is neither in GROUP BY nor inside an aggregate")

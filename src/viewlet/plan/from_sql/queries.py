@@ -14,6 +14,7 @@ from viewlet.plan.facts import set_may_be_null
 from viewlet.plan.from_sql.blocks import Item, order_by, select_block, sort_key
 from viewlet.plan.from_sql.clauses import Clause, common_type
 from viewlet.plan.from_sql.context import Body, CommonTable, Context
+from viewlet.plan.from_sql.grouping_sets import parts_of
 from viewlet.plan.nodes import Plan, Project, Query, SetKind, SetOperation, SortKey, Top
 from viewlet.plan.scope import outputs
 from viewlet.sql import scalars
@@ -88,7 +89,14 @@ def _query(query: exp.Query, outer: Scope | None, context: Context) -> Body:
 
 
 def _select(query: exp.Select, outer: Scope | None, context: Context) -> Body:
-    return select_block(query, outer, context)
+    """A SELECT; one with several grouping sets is a union."""
+    first, *others = (select_block(part, outer, context) for part in parts_of(query))
+    if not others:
+        return first
+    kind: SetKind = "union" if query.args.get("distinct") else "union_all"
+    for body in others:
+        first = _united(kind, first, body, query, context)
+    return replace(first, keys=_ordered(query, first.columns, context))
 
 
 def _parenthesized(query: exp.Subquery, outer: Scope | None, context: Context) -> Body:
@@ -148,6 +156,12 @@ def _set_operation(query: exp.SetOperation, outer: Scope | None, context: Contex
         raise unsupported(query, "a set operation BY NAME", "list the columns in the same order")
     kind = SET_KINDS[type(query), bool(query.args.get("distinct"))]
     left, right = (_operand(side, outer, context) for side in (query.this, query.expression))
+    body = _united(kind, left, right, query, context)
+    return replace(body, keys=_ordered(query, body.columns, context))
+
+
+def _united(kind: SetKind, left: Body, right: Body, query: exp.Query, context: Context) -> Body:
+    """A set operation of two bodies, without an order."""
     if len(left.columns) != len(right.columns):
         raise invalid(
             query,
@@ -166,8 +180,7 @@ def _set_operation(query: exp.SetOperation, outer: Scope | None, context: Contex
         )
     )
     named = tuple((name, var) for (name, _), var in zip(left.columns, columns, strict=True))
-    body = Body(SetOperation(kind, plans[0], plans[1], columns), named)
-    return replace(body, keys=_ordered(query, named, context))
+    return Body(SetOperation(kind, plans[0], plans[1], columns), named)
 
 
 def _operand(query: exp.Expr, outer: Scope | None, context: Context) -> Body:

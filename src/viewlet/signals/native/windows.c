@@ -13,8 +13,9 @@ static inline void copy_overlap(double *dst, i64 tick, i64 n, struct span src, i
 
 /* Ticks [tick, tick + n) from the carried samples and the new run; zero where neither has a sample. */
 static inline void fill(double *dst, i64 tick, i64 n, struct span carried, struct span run, i64 w) {
-    if (tick < run.tick || tick + n > run.tick + run.n) {
-        memset(dst, 0, (size_t)(n * w) * 8);
+    int ends = tick + n <= run.tick + run.n, joined = carried.tick + carried.n == run.tick;
+    if (tick < run.tick || !ends) {
+        if (tick < carried.tick || !joined || !ends) memset(dst, 0, (size_t)(n * w) * 8);
         copy_overlap(dst, tick, n, carried, w);
     }
     copy_overlap(dst, tick, n, run, w);
@@ -94,7 +95,7 @@ static inline void note_window(struct frames *to, i64 s, i64 size, struct span c
 
    Rows hold `back` samples before the window (the old delta) and then the window; or, with a rule other than
    SAMPLES (w = 1), the first `bins` frequencies of its spectrum. `carry` keeps, per group, the samples from
-   `next start - hop` on. `about` has five columns of `capacity`: each row's group, start, first and last tick
+   `next start - before` on, where `before` is `back`, or `hop` where a spectrum slides. `about` has five columns of `capacity`: each row's group, start, first and last tick
    with a sample, and whether it is not one hop after the row before. Stops when `capacity` rows would not
    suffice; returns rows, and in *done the runs consumed. */
 i64 vs_window(i64 runs, const i64 *key, const i64 *first, const i64 *ptr, const double *val, i64 w, i64 size,
@@ -103,7 +104,8 @@ i64 vs_window(i64 runs, const i64 *key, const i64 *first, const i64 *ptr, const 
               const double *cosine, const double *sine, double *re, double *im, i64 *previous, i64 *about,
               double *out, i64 *done) {
     i64 *out_key = about, *out_first = about + capacity, *out_lo = about + 2 * capacity;
-    i64 *out_hi = about + 3 * capacity, *out_fresh = about + 4 * capacity, room = size + hop, r;
+    i64 *out_hi = about + 3 * capacity, *out_fresh = about + 4 * capacity, r;
+    i64 before = rule == SLIDING ? hop : back, room = size + before;
     double *scratch = malloc((size_t)(room * w + BATCH * size) * sizeof *scratch);
     double *work = rule == ANEW ? room_for_windows(size) : NULL;
     struct frames to = {rule, 0, bins, reseed, out, cosine, sine, re, im, {0}, scratch + room * w, work};
@@ -153,9 +155,12 @@ i64 vs_window(i64 runs, const i64 *key, const i64 *first, const i64 *ptr, const 
             if (++to.rows % BATCH == 0 && rule == ANEW) transform_last(&to, size, BATCH);
         }
         if (n) last[k] = frontier;
-        i64 from = next[k] - hop, keep = max_i64(0, min_i64(room, last[k] - from + 1));
-        fill(scratch, from, keep, carried, run, w);
-        memcpy(kept, scratch, (size_t)(keep * w) * 8);
+        i64 from = next[k] - before, keep = max_i64(0, min_i64(room, last[k] - from + 1));
+        if (from >= f && n) memcpy(kept, run.val + (from - f) * w, (size_t)(keep * w) * 8);
+        else {
+            fill(scratch, from, keep, carried, run, w);
+            memcpy(kept, scratch, (size_t)(keep * w) * 8);
+        }
         carry_tick[k] = from;
         carry_n[k] = keep;
     }

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Any, ClassVar, Generic, TypeVar
 
 from viewlet.signals.chunks import Chunk, PerKey, Values
+from viewlet.signals.keys import KeySpaces
 
 In = TypeVar("In", bound=Chunk)
 
@@ -21,6 +22,7 @@ class Operator(Generic[In]):
 
     carried: ClassVar[tuple[str, ...]] = ()
     zero: Any = 0  # the missing sample, where samples are Python objects
+    spaces = KeySpaces()  # the keys that there are
 
     def feed(self, chunk: In, side: int) -> Iterable[Chunk]:
         """Take a chunk of input ``side``."""

@@ -64,7 +64,7 @@ class Windowing(Operator[Runs]):
         seen = np.flatnonzero(state["seen"])
         keys = seen[state["next"][seen] <= state["last"][seen]]
         nothing = state["carry"][:0, 0]
-        for part in np.array_split(keys, max(1, len(keys) * self.spec.size // (4 * TILE))):
+        for part in np.array_split(keys, max(1, len(keys) * self.spec.size // self.tile)):
             ptr = np.zeros(len(part) + 1, np.int64)
             yield from self._windows(Runs(part, np.full(len(part), tick), ptr, nothing))
 
@@ -254,8 +254,7 @@ class WindowSpectrum(Windowing):
         )
         state["seen"][key], state["next"][key], state["last"][key] = 1, first + done, first + done - 1
         state["previous"][key] = starts[-1]
-        state["carry_tick"][key], state["carry_n"][key] = first + done - size, size
-        state["carry"][key, :size] = chunk.values[done - size : done]
+        state["carry_tick"][key], state["carry_n"][key] = first + done, 0
         rest = Runs(chunk.keys, chunk.first + done, chunk.ptr - done, chunk.values[done:])
         rest.ptr[0] = 0
         return frames, rest
@@ -292,8 +291,8 @@ class Unwindowing(Operator[Frames]):
             last = first + produced - 1
             chunk = Frames(chunk.keys, first, first, last, chunk.fresh, chunk.values)
         if self.state is None:
-            self.state = unwindow_state(chunk.values)
-        reserved(self.state, chunk.keys)
+            self.state = unwindow_state(chunk.values, self.how)
+        self.state.reserve(self.spaces.most())
         runs = kernels(chunk.values).unwindow(chunk, self.how, self.state, self.strip)
         return (runs,) if len(runs) else ()
 
@@ -302,18 +301,21 @@ class Unwindowing(Operator[Frames]):
         state = self.state
         if state is None:
             return ()
-        keys = np.flatnonzero(state["pending"])
-        count = np.minimum(state["pending"][keys], state["final"][keys] - state["base"][keys] + 1)
-        keys, count = keys[count > 0], count[count > 0]
-        if len(keys) == 0:
-            return ()
-        rows = np.repeat(keys, count)
-        at = np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count)
-        values = state["acc"][rows, at]
-        covers = state["covers"][rows, at].reshape(-1, *(1,) * (values.ndim - 1))
-        values = values * (1.0 / covers) if self.how == "mean" else values
-        state["pending"][keys] = 0
-        return (Runs(keys, state["base"][keys].copy(), np.concatenate(([0], np.cumsum(count))), values),)
+        groups, size = state["acc"].shape[:2]
+        count = np.minimum(state["pending"], state["final"] - state["base"] + 1)
+        runs = self._waiting(state["acc"].reshape(groups * size, *state["acc"].shape[2:]), state, count)
+        if self.how == "mean":
+            covers = self._waiting(state["covers"].ravel(), state, count).values
+            runs.values = runs.values * (1.0 / covers.reshape(-1, *(1,) * (runs.values.ndim - 1)))
+        state["pending"][:] = 0
+        return (runs,) if len(runs) else ()
+
+    def _waiting(self, ticks: Values, state: PerKey, count: Ints) -> Runs:
+        """The first ``count`` of the ``size`` ticks that each group has."""
+        groups = np.arange(len(count))
+        ptr = np.arange(len(count) + 1) * state["acc"].shape[1]
+        runs: Runs = kernels(ticks).trim(Runs(groups, state["base"], ptr, ticks), np.zeros_like(count), count)
+        return runs
 
 
 class SpectralUnwindowing(Unwindowing):
@@ -322,8 +324,8 @@ class SpectralUnwindowing(Unwindowing):
     def feed(self, chunk: Frames, side: int) -> Iterable[Chunk]:
         """Add the windows of half spectra."""
         if self.state is None:
-            self.state = unwindow_state(np.empty((0, self.size, *chunk.values.shape[2:])))
-        reserved(self.state, chunk.keys)
+            self.state = unwindow_state(np.empty((0, self.size, *chunk.values.shape[2:])), self.how)
+        self.state.reserve(self.spaces.most())
         runs = kernels(chunk.values).unwindow_spectra(chunk, self.size, self.how, self.state, self.strip)
         return (runs,) if len(runs) else ()
 

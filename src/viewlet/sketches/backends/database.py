@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from sqlglot import exp
@@ -61,10 +61,10 @@ class ViewletDatabase:
         """Forget a view."""
         self._database.execute(f"DROP MATERIALIZED VIEW {name}")
 
-    def view_rows(self, name: str) -> list[tuple[Any, ...]]:
-        """The rows of a view, as physical values."""
+    def view_marks(self, name: str) -> list[Value]:
+        """The first column of a view, as physical values."""
         rows, _ = self._database.ordered(name)
-        return rows
+        return [row[0] for row in rows]
 
     def exceptions_view(self, assumption: Assumption) -> str:
         """A view with one row per value that breaks an assumption."""
@@ -220,6 +220,11 @@ class Streams(ViewletDatabase):
         return exp.column(fragment_column(partition), quoted=True)
 
     staged_fragment = fragment
+
+    def view_marks(self, name: str) -> list[Value]:
+        """Fragments by way of Arrow, which sorts thousands of them more quickly than Python."""
+        marks: list[Value] = self._database.read([name])[name].column(0).to_pylist()
+        return marks
 
     def feed(self, batch: Mapping[str, pa.Table]) -> None:
         """One batch for all streams."""

@@ -50,6 +50,7 @@ class DuckDB:
         self._since, self._since_is_set = 0, True
         self._at_hand = False
         self._number: int | None = None
+        self._parsed: dict[tuple[str, ...], Any] = {}
         for statement in (
             f"CREATE SCHEMA IF NOT EXISTS {SCHEMA}",
             f"CREATE TABLE IF NOT EXISTS {SCHEMA}.version (number BIGINT)",
@@ -243,15 +244,15 @@ class DuckDB:
         if self._nested:
             yield
             return
-        self._fetch("BEGIN TRANSACTION")
+        self._connection.begin()
         self._nested, self._number = True, None
         applied = list(self._applied)
         try:
             yield
-            self._fetch("COMMIT")
+            self._connection.commit()
         except BaseException:
             self._applied = applied
-            self._fetch("ROLLBACK")
+            self._connection.rollback()
             raise
         finally:
             self._nested, self._number = False, None
@@ -317,21 +318,29 @@ class DuckDB:
 
     def stage(self, since: Version, tables: Iterable[Table]) -> dict[str, int] | None:
         """The logs after a version, unless a table changed behind the store's back."""
-        names = [table.name for table in tables]
-        counted = " UNION ALL ".join(f'SELECT {n}, count(*) FROM "{name}"' for n, name in enumerate(names))
-        known = self._fetch(f"SELECT name, count, since, number FROM {SCHEMA}.tracked, {SCHEMA}.version")
-        tracked = {name: (count, first) for name, count, first, _ in known}
-        self._number = known[0][-1]
+        names = tuple(table.name for table in tables)
+        known = {name: rest for name, *rest in self._connection.execute(self._state_of(names)).fetchall()}
         self._since, self._since_is_set = since, False
-        for number, count in self._fetch(counted):
-            expected, first = tracked[names[number]]
-            if count != expected:
+        for place, name in enumerate(names):
+            expected, first, self._number, *counts = known[name]
+            if counts[place] != expected:
                 self._next_version()
-                self._reset(names[number])
+                self._reset(name)
                 return None
             if since < first:
                 return None
         return self._staged_counts(since, names)
+
+    def _state_of(self, names: tuple[str, ...]) -> Any:
+        """The query for what is known of all tables and how many rows these have, parsed once.
+
+        One query, since most of its time is spent before it runs, and it is all that a refresh asks for.
+        """
+        if names not in self._parsed:
+            counted = "".join(f', (SELECT count(*) FROM "{name}")' for name in names)
+            text = f"SELECT name, count, since, number{counted} FROM {SCHEMA}.tracked, {SCHEMA}.version"
+            (self._parsed[names],) = self._connection.extract_statements(text)
+        return self._parsed[names]
 
     def _staged_counts(self, since: int, names: Sequence[str]) -> dict[str, int]:
         """How many changes came after a version: in the batches at hand, if they are all, or in the logs."""

@@ -52,7 +52,7 @@ class Postgres:
     dialect = "postgres"
     text_is_bytes = False
     small = 20_000
-    large = 500_000
+    large = 100_000
 
     def __init__(self, connection: Any) -> None:
         self._connection = connection
