@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import platform
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from viewlet.signals import native
 
 PROGRAM = """
 import numpy as np, pyarrow as pa
@@ -58,3 +61,15 @@ def test_kernels_are_clean_under_sanitizers():
         [sys.executable, "-c", PROGRAM], env=env, capture_output=True, text=True, check=False
     )
     assert done.stdout.strip() == "clean", done.stderr[-3000:]
+
+
+@pytest.mark.native
+@pytest.mark.parametrize("machine", ["", "-mavx2", "-mavx512f"])
+def test_kernels_compile_without_warnings_for_vectors_of_any_width(machine: str):
+    if platform.machine() not in ("x86_64", "AMD64"):
+        pytest.skip("these flags are of x86-64 compilers")
+    sources = sorted(Path(native.__file__).parent.glob("*.c"))
+    flags = ["-std=gnu11", "-O1", "-Wall", "-Wextra", "-Werror", "-fsyntax-only", *machine.split()]
+    done = subprocess.run(["gcc", *flags, *sources], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert len(sources) > 4

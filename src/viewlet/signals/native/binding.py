@@ -16,7 +16,7 @@ from viewlet.signals.chunks import PerKey, Values
 from viewlet.signals.native.build import build
 
 SOURCES = ("grouping.c", "sampling.c", "runs.c", "filters.c", "windows.c", "fft.c")
-HEADERS = ("kernels.h",)
+HEADERS = ("kernels.h", "vectors.h")
 ALLOCATING = ("vs_fir", "vs_rational", "vs_window", "vs_unwindow", "vs_rfft", "vs_irfft", "vs_fft")
 
 _Buffer = ctypes.c_byte * 0

@@ -1,7 +1,7 @@
 /* Fourier transforms of many windows, for lengths n = 2^k >= 32.
 
    Stockham's self-sorting passes of radix 4 (a last one of radix 2 where k is odd), real and imaginary parts
-   in arrays of their own so that every step is a vector of eight. A real window of n samples is a complex
+   in arrays of their own so that every step is a vector. A real window of n samples is a complex
    signal z of m = n / 2, even samples being its real and odd ones its imaginary part:
 
        X[k] = E[k] + e^(-2 pi i k / n) O[k]
@@ -33,43 +33,39 @@ struct source { const double *re, *im; };
     type y2r = t2r * (C2) + t2i * (S2), y2i = t2i * (C2) - t2r * (S2);                                      \
     type y3r = t3r * (C3) + t3i * (S3), y3i = t3i * (C3) - t3r * (S3)
 
-/* Eight values of each of y0 .. y3, stored as y0[0] y1[0] y2[0] y3[0] y0[1] ... */
-static inline void store_interleaved(double *to, v8 y0, v8 y1, v8 y2, v8 y3) {
-    v8 a = __builtin_shufflevector(y0, y1, 0, 8, 1, 9, 2, 10, 3, 11);
-    v8 b = __builtin_shufflevector(y0, y1, 4, 12, 5, 13, 6, 14, 7, 15);
-    v8 c = __builtin_shufflevector(y2, y3, 0, 8, 1, 9, 2, 10, 3, 11);
-    v8 d = __builtin_shufflevector(y2, y3, 4, 12, 5, 13, 6, 14, 7, 15);
-    STORE(to, __builtin_shufflevector(a, c, 0, 1, 8, 9, 2, 3, 10, 11));
-    STORE(to + 8, __builtin_shufflevector(a, c, 4, 5, 12, 13, 6, 7, 14, 15));
-    STORE(to + 16, __builtin_shufflevector(b, d, 0, 1, 8, 9, 2, 3, 10, 11));
-    STORE(to + 24, __builtin_shufflevector(b, d, 4, 5, 12, 13, 6, 7, 14, 15));
+/* A vector of each of y0 .. y3, stored as y0[0] y1[0] y2[0] y3[0] y0[1] ... */
+static inline void store_interleaved(double *to, vec y0, vec y1, vec y2, vec y3) {
+    vec a = ZIP_LOW(y0, y1), b = ZIP_HIGH(y0, y1), c = ZIP_LOW(y2, y3), d = ZIP_HIGH(y2, y3);
+    STORE(to, ZIP_PAIRS_LOW(a, c));
+    STORE(to + LANES, ZIP_PAIRS_HIGH(a, c));
+    STORE(to + 2 * LANES, ZIP_PAIRS_LOW(b, d));
+    STORE(to + 3 * LANES, ZIP_PAIRS_HIGH(b, d));
 }
 
 /* The first pass: neighbours lie side by side in the input and four apart in the output. */
 #define FIRST_PASS(LOAD_PART)                                                                               \
     i64 m = n / 4, k = m + SKEW;                                                                            \
-    for (i64 p = 0; p < m; p += 8) {                                                                        \
-        v8 ar, ai, br, bi, cr, ci, dr, di;                                                                  \
+    for (i64 p = 0; p < m; p += LANES) {                                                                    \
+        vec ar, ai, br, bi, cr, ci, dr, di;                                                                  \
         const double *w = table + p;                                                                        \
         LOAD_PART(p, ar, ai);                                                                               \
         LOAD_PART(p + m, br, bi);                                                                           \
         LOAD_PART(p + 2 * m, cr, ci);                                                                       \
         LOAD_PART(p + 3 * m, dr, di);                                                                       \
-        BUTTERFLY(v8, LOAD(v8, w), LOAD(v8, w + k), LOAD(v8, w + 2 * k), LOAD(v8, w + 3 * k),               \
-                  LOAD(v8, w + 4 * k), LOAD(v8, w + 5 * k));                                                \
+        BUTTERFLY(vec, LOAD(vec, w), LOAD(vec, w + k), LOAD(vec, w + 2 * k), LOAD(vec, w + 3 * k),               \
+                  LOAD(vec, w + 4 * k), LOAD(vec, w + 5 * k));                                                \
         store_interleaved(y.re + 4 * p, y0r, y1r, y2r, y3r);                                                \
         store_interleaved(y.im + 4 * p, y0i, y1i, y2i, y3i);                                                \
     }
 
 /* Complex input is a window among others, the next one `next` doubles on: it is fetched meanwhile, since
    passes jump about in a window and the machine does not foresee where they will go on. */
-#define LOAD_SPLIT(at, to_re, to_im) to_re = LOAD(v8, x.re + (at)), to_im = LOAD(v8, x.im + (at))
+#define LOAD_SPLIT(at, to_re, to_im) to_re = LOAD(vec, x.re + (at)), to_im = LOAD(vec, x.im + (at))
 #define LOAD_COMPLEX(at, to_re, to_im) do {                                                                 \
-        v8 low = LOAD(v8, x + 2 * (at)), high = LOAD(v8, x + 2 * (at) + 8);                                 \
-        to_re = __builtin_shufflevector(low, high, 0, 2, 4, 6, 8, 10, 12, 14);                              \
-        to_im = __builtin_shufflevector(low, high, 1, 3, 5, 7, 9, 11, 13, 15);                              \
+        vec low = LOAD(vec, x + 2 * (at)), high = LOAD(vec, x + 2 * (at) + LANES);                          \
+        to_re = EVENS(low, high), to_im = ODDS(low, high);                                                  \
         __builtin_prefetch(x + 2 * (at) + next);                                                            \
-        __builtin_prefetch(x + 2 * (at) + 8 + next);                                                        \
+        if (LANES == 8) __builtin_prefetch(x + 2 * (at) + 8 + next);                                        \
     } while (0)
 
 static void first_pass(i64 n, const double *table, struct source x, struct parts y) { FIRST_PASS(LOAD_SPLIT) }
@@ -101,13 +97,13 @@ static void first_pass_of_complex(i64 n, const double *table, const double *x, i
     }
 
 PASS(pass_of_four, v4, 4)
-PASS(pass, v8, 8)
+PASS(pass, vec, LANES)
 
 /* The last pass where log2 n is odd: sums and differences of the halves. */
 static void halves(i64 n, struct parts x, struct parts y) {
-    for (i64 q = 0, h = n / 2; q < h; q += 8) {
-        v8 ar = LOAD(v8, x.re + q), br = LOAD(v8, x.re + q + h);
-        v8 ai = LOAD(v8, x.im + q), bi = LOAD(v8, x.im + q + h);
+    for (i64 q = 0, h = n / 2; q < h; q += LANES) {
+        vec ar = LOAD(vec, x.re + q), br = LOAD(vec, x.re + q + h);
+        vec ai = LOAD(vec, x.im + q), bi = LOAD(vec, x.im + q + h);
         STORE(y.re + q, ar + br); STORE(y.re + q + h, ar - br);
         STORE(y.im + q, ai + bi); STORE(y.im + q + h, ai - bi);
     }
@@ -145,14 +141,9 @@ static struct parts transform_complex(i64 n, const double *table, const double *
     return later_passes(n, table, work);
 }
 
-static inline v8 reversed(const double *last) {
-    v8 v = LOAD(v8, last - 7);
-    return __builtin_shufflevector(v, v, 7, 6, 5, 4, 3, 2, 1, 0);
-}
-
-static inline void store_complex(double *to, v8 re, v8 im) {
-    STORE(to, __builtin_shufflevector(re, im, 0, 8, 1, 9, 2, 10, 3, 11));
-    STORE(to + 8, __builtin_shufflevector(re, im, 4, 12, 5, 13, 6, 14, 7, 15));
+static inline void store_complex(double *to, vec re, vec im) {
+    STORE(to, ZIP_LOW(re, im));
+    STORE(to + LANES, ZIP_HIGH(re, im));
 }
 
 /* Frequencies 0 .. m of a real signal from the transform of its m pairs; `turn` holds the cosines, then the
@@ -162,12 +153,15 @@ static void unpack(i64 m, const double *turn, struct parts z, double *x, i64 nex
     x[1] = 0;
     z.re[m] = z.re[0]; /* Z[m] = Z[0]; the skew leaves room for it */
     z.im[m] = z.im[0];
-    for (i64 k = 1; k <= m; k += 8) {
-        v8 zr = LOAD(v8, z.re + k), yr = reversed(z.re + m - k), c = LOAD(v8, turn + k);
-        v8 zi = LOAD(v8, z.im + k), yi = reversed(z.im + m - k), s = LOAD(v8, turn + m + 1 + k);
-        v8 or = zi + yi, oi = yr - zr;
+    for (i64 k = 1; k <= m; k += LANES) {
+        i64 from = m - k + 1 - LANES; /* to m - k */
+        vec zr = LOAD(vec, z.re + k), yr = LOAD(vec, z.re + from), c = LOAD(vec, turn + k);
+        vec zi = LOAD(vec, z.im + k), yi = LOAD(vec, z.im + from), s = LOAD(vec, turn + m + 1 + k);
+        yr = BACK(yr);
+        yi = BACK(yi);
+        vec or = zi + yi, oi = yr - zr;
         __builtin_prefetch(x + 2 * k + next, 1);
-        __builtin_prefetch(x + 2 * k + 8 + next, 1);
+        if (LANES == 8) __builtin_prefetch(x + 2 * k + 8 + next, 1);
         store_complex(x + 2 * k, 0.5 * (zr + yr + c * or + s * oi), 0.5 * (zi - yi + c * oi - s * or));
     }
     x[2 * m + 1] = 0;
@@ -183,20 +177,20 @@ static void mirror(i64 n, double *x) {
 
 /* ---- short windows ------------------------------------------------------------------------------- */
 
-/* Windows of 16 and 32 real samples are too short to fill vectors by themselves: eight of them are transformed
-   side by side, item i of all eight being one vector. They still do not feel each other. */
+/* Windows of 16 and 32 real samples are too short to fill vectors by themselves: LANES of them are transformed
+   side by side, item i of all being one vector. They still do not feel each other. */
 enum { LONGEST_OF_LANES = 16 }; /* complex items */
 
-struct lanes { v8 re[LONGEST_OF_LANES + 1], im[LONGEST_OF_LANES + 1]; };
+struct lanes { vec re[LONGEST_OF_LANES + 1], im[LONGEST_OF_LANES + 1]; };
 
 static inline __attribute__((always_inline)) void transform_lanes(i64 m, const double *table, struct lanes *z) {
     struct lanes y;
     i64 quarter = m / 4, k = quarter + SKEW;
     for (i64 p = 0; p < quarter; p++) {
         const double *w = table + p;
-        v8 ar = z->re[p], br = z->re[p + quarter], cr = z->re[p + 2 * quarter], dr = z->re[p + 3 * quarter];
-        v8 ai = z->im[p], bi = z->im[p + quarter], ci = z->im[p + 2 * quarter], di = z->im[p + 3 * quarter];
-        BUTTERFLY(v8, w[0], w[k], w[2 * k], w[3 * k], w[4 * k], w[5 * k]);
+        vec ar = z->re[p], br = z->re[p + quarter], cr = z->re[p + 2 * quarter], dr = z->re[p + 3 * quarter];
+        vec ai = z->im[p], bi = z->im[p + quarter], ci = z->im[p + 2 * quarter], di = z->im[p + 3 * quarter];
+        BUTTERFLY(vec, w[0], w[k], w[2 * k], w[3 * k], w[4 * k], w[5 * k]);
         y.re[4 * p] = y0r; y.re[4 * p + 1] = y1r; y.re[4 * p + 2] = y2r; y.re[4 * p + 3] = y3r;
         y.im[4 * p] = y0i; y.im[4 * p + 1] = y1i; y.im[4 * p + 2] = y2i; y.im[4 * p + 3] = y3i;
     }
@@ -206,39 +200,39 @@ static inline __attribute__((always_inline)) void transform_lanes(i64 m, const d
             z->im[q] = y.im[q] + y.im[q + 4]; z->im[q + 4] = y.im[q] - y.im[q + 4];
             continue;
         }
-        v8 ar = y.re[q], br = y.re[q + 4], cr = y.re[q + 8], dr = y.re[q + 12];
-        v8 ai = y.im[q], bi = y.im[q + 4], ci = y.im[q + 8], di = y.im[q + 12];
-        v8 pr = ar + cr, pi = ai + ci, mr = ar - cr, mi = ai - ci;
-        v8 qr = br + dr, qi = bi + di, nr = br - dr, ni = bi - di;
+        vec ar = y.re[q], br = y.re[q + 4], cr = y.re[q + 8], dr = y.re[q + 12];
+        vec ai = y.im[q], bi = y.im[q + 4], ci = y.im[q + 8], di = y.im[q + 12];
+        vec pr = ar + cr, pi = ai + ci, mr = ar - cr, mi = ai - ci;
+        vec qr = br + dr, qi = bi + di, nr = br - dr, ni = bi - di;
         z->re[q] = pr + qr; z->re[q + 4] = mr + ni; z->re[q + 8] = pr - qr; z->re[q + 12] = mr - ni;
         z->im[q] = pi + qi; z->im[q + 4] = mi - nr; z->im[q + 8] = pi - qi; z->im[q + 12] = mi + nr;
     }
 }
 
-/* Half spectra of up to eight windows of 2 m samples, each wherever it lies. */
+/* Half spectra of up to LANES windows of 2 m samples, each wherever it lies. */
 static inline __attribute__((always_inline)) void spectra_of_lanes(i64 m, i64 rows, const double *const *x,
         const double *table, const double *turn, i64 width, double *out) {
     struct lanes z;
-    for (i64 b = 0; b < m; b += 4) {
-        v8 t[8];
-        for (i64 l = 0; l < 8; l++) t[l] = LOAD(v8, x[min_i64(l, rows - 1)] + 2 * b);
+    for (i64 b = 0; b < m; b += LANES / 2) {
+        vec t[LANES];
+        for (i64 l = 0; l < LANES; l++) t[l] = LOAD(vec, x[min_i64(l, rows - 1)] + 2 * b);
         transpose(t);
-        for (int i = 0; i < 4; i++) { z.re[b + i] = t[2 * i]; z.im[b + i] = t[2 * i + 1]; }
+        for (int i = 0; i < LANES / 2; i++) { z.re[b + i] = t[2 * i]; z.im[b + i] = t[2 * i + 1]; }
     }
     transform_lanes(m, table, &z);
     z.re[m] = z.re[0] - z.im[0];
     z.re[0] = z.re[0] + z.im[0];
-    z.im[0] = (v8){0};
+    z.im[0] = (vec){0};
     for (i64 k = 1, j = m - 1; k <= j; k++, j--) { /* X[k] = E + T and X[m-k] = conj (E - T), T being turned O */
         double c = 0.5 * turn[k], s = 0.5 * turn[m + 1 + k];
-        v8 or = z.im[k] + z.im[j], oi = z.re[j] - z.re[k], er = 0.5 * (z.re[k] + z.re[j]);
-        v8 tr = c * or + s * oi, ti = c * oi - s * or, ei = 0.5 * (z.im[k] - z.im[j]);
+        vec or = z.im[k] + z.im[j], oi = z.re[j] - z.re[k], er = 0.5 * (z.re[k] + z.re[j]);
+        vec tr = c * or + s * oi, ti = c * oi - s * or, ei = 0.5 * (z.im[k] - z.im[j]);
         z.re[j] = er - tr; z.im[j] = ti - ei;
         z.re[k] = er + tr; z.im[k] = ei + ti;
     }
-    for (i64 b = 0; b < m; b += 4) {
-        v8 t[8];
-        for (int i = 0; i < 4; i++) { t[2 * i] = z.re[b + i]; t[2 * i + 1] = z.im[b + i]; }
+    for (i64 b = 0; b < m; b += LANES / 2) {
+        vec t[LANES];
+        for (int i = 0; i < LANES / 2; i++) { t[2 * i] = z.re[b + i]; t[2 * i + 1] = z.im[b + i]; }
         transpose(t);
         for (i64 l = 0; l < rows; l++) STORE(out + l * width + 2 * b, t[l]);
     }
@@ -248,31 +242,31 @@ static inline __attribute__((always_inline)) void spectra_of_lanes(i64 m, i64 ro
     }
 }
 
-/* Up to eight windows of 2 m samples from their half spectra. */
+/* Up to LANES windows of 2 m samples from their half spectra. */
 static inline __attribute__((always_inline)) void windows_of_lanes(i64 m, i64 rows, const double *x,
         const double *table, const double *turn, double *out) {
     struct lanes z;
     double scale = 0.5 / (double)m;
-    for (i64 b = 0; b < m; b += 4) {
-        v8 t[8];
-        for (i64 l = 0; l < 8; l++) t[l] = LOAD(v8, x + min_i64(l, rows - 1) * 2 * (m + 1) + 2 * b);
+    for (i64 b = 0; b < m; b += LANES / 2) {
+        vec t[LANES];
+        for (i64 l = 0; l < LANES; l++) t[l] = LOAD(vec, x + min_i64(l, rows - 1) * 2 * (m + 1) + 2 * b);
         transpose(t);
-        for (int i = 0; i < 4; i++) { z.re[b + i] = t[2 * i]; z.im[b + i] = t[2 * i + 1]; }
+        for (int i = 0; i < LANES / 2; i++) { z.re[b + i] = t[2 * i]; z.im[b + i] = t[2 * i + 1]; }
     }
-    for (i64 l = 0; l < 8; l++) z.re[m][l] = x[min_i64(l, rows - 1) * 2 * (m + 1) + 2 * m];
+    for (i64 l = 0; l < LANES; l++) z.re[m][l] = x[min_i64(l, rows - 1) * 2 * (m + 1) + 2 * m];
     z.im[0] = z.re[0] + z.re[m]; /* parts exchanged: the inverse transform is the transform between exchanges */
     z.re[0] = z.re[0] - z.re[m];
     for (i64 k = 1, j = m - 1; k <= j; k++, j--) {
         double c = turn[k], s = turn[m + 1 + k];
-        v8 dr = z.re[k] - z.re[j], di = z.im[k] + z.im[j], er = z.re[k] + z.re[j], ei = z.im[k] - z.im[j];
-        v8 tr = dr * s + di * c, ti = dr * c - di * s;
+        vec dr = z.re[k] - z.re[j], di = z.im[k] + z.im[j], er = z.re[k] + z.re[j], ei = z.im[k] - z.im[j];
+        vec tr = dr * s + di * c, ti = dr * c - di * s;
         z.im[j] = er + tr; z.re[j] = ti - ei;
         z.im[k] = er - tr; z.re[k] = ti + ei;
     }
     transform_lanes(m, table, &z);
-    for (i64 b = 0; b < m; b += 4) {
-        v8 t[8];
-        for (int i = 0; i < 4; i++) { t[2 * i] = scale * z.im[b + i]; t[2 * i + 1] = scale * z.re[b + i]; }
+    for (i64 b = 0; b < m; b += LANES / 2) {
+        vec t[LANES];
+        for (int i = 0; i < LANES / 2; i++) { t[2 * i] = scale * z.im[b + i]; t[2 * i + 1] = scale * z.re[b + i]; }
         transpose(t);
         for (i64 l = 0; l < rows; l++) STORE(out + l * 2 * m + 2 * b, t[l]);
     }
@@ -280,14 +274,20 @@ static inline __attribute__((always_inline)) void windows_of_lanes(i64 m, i64 ro
 
 static void short_spectra(i64 rows, const double *const *x, i64 n, i64 width, const double *table,
                           const double *turn, double *out) {
-    if (n == 16) spectra_of_lanes(8, rows, x, table, turn, width, out);
-    else spectra_of_lanes(16, rows, x, table, turn, width, out);
+    for (i64 r = 0; r < rows; r += LANES) {
+        i64 few = min_i64(LANES, rows - r);
+        if (n == 16) spectra_of_lanes(8, few, x + r, table, turn, width, out + r * width);
+        else spectra_of_lanes(16, few, x + r, table, turn, width, out + r * width);
+    }
 }
 
 static void short_windows(i64 rows, const double *x, i64 n, const double *table, const double *turn,
                           double *out) {
-    if (n == 16) windows_of_lanes(8, rows, x, table, turn, out);
-    else windows_of_lanes(16, rows, x, table, turn, out);
+    for (i64 r = 0; r < rows; r += LANES) {
+        i64 few = min_i64(LANES, rows - r);
+        if (n == 16) windows_of_lanes(8, few, x + r * (n + 2), table, turn, out + r * n);
+        else windows_of_lanes(16, few, x + r * (n + 2), table, turn, out + r * n);
+    }
 }
 
 /* ---- many windows -------------------------------------------------------------------------------- */
@@ -338,22 +338,20 @@ static void real_window(const double *x, i64 n, const double *table, const doubl
     double scale = 1.0 / (double)n;
     struct parts z = upper(m, work);
     const double *cosine = turn, *sine = turn + m + 1;
-    for (i64 k = 0; k < m; k += 8) { /* twice E and O, which `scale` makes up for */
-        v8 a = LOAD(v8, x + 2 * k), b = LOAD(v8, x + 2 * k + 8), c = LOAD(v8, cosine + k);
-        v8 d = LOAD(v8, x + 2 * (m - k) - 14), e = LOAD(v8, x + 2 * (m - k) - 6), s = LOAD(v8, sine + k);
-        v8 ar = __builtin_shufflevector(a, b, 0, 2, 4, 6, 8, 10, 12, 14);
-        v8 ai = __builtin_shufflevector(a, b, 1, 3, 5, 7, 9, 11, 13, 15);
-        v8 br = __builtin_shufflevector(d, e, 14, 12, 10, 8, 6, 4, 2, 0);
-        v8 bi = -__builtin_shufflevector(d, e, 15, 13, 11, 9, 7, 5, 3, 1);
-        v8 dr = ar - br, di = ai - bi;
+    for (i64 k = 0; k < m; k += LANES) { /* twice E and O, which `scale` makes up for */
+        const double *end = x + 2 * (m - k + 1);
+        vec a = LOAD(vec, x + 2 * k), b = LOAD(vec, x + 2 * k + LANES), c = LOAD(vec, cosine + k);
+        vec d = LOAD(vec, end - 2 * LANES), e = LOAD(vec, end - LANES), s = LOAD(vec, sine + k);
+        vec ar = EVENS(a, b), ai = ODDS(a, b), br = EVENS_BACK(d, e), bi = -ODDS_BACK(d, e);
+        vec dr = ar - br, di = ai - bi;
         STORE(z.re + k, ar + br - (dr * s + di * c));
         STORE(z.im + k, ai + bi + (dr * c - di * s));
     }
     z.re[0] = x[0] + x[2 * m];
     z.im[0] = x[0] - x[2 * m];
     struct parts y = transform(m, table, (struct source){z.im, z.re}, work);
-    for (i64 i = 0; i < m; i += 8)
-        store_complex(out + 2 * i, scale * LOAD(v8, y.im + i), scale * LOAD(v8, y.re + i));
+    for (i64 i = 0; i < m; i += LANES)
+        store_complex(out + 2 * i, scale * LOAD(vec, y.im + i), scale * LOAD(vec, y.re + i));
 }
 
 void real_windows(i64 rows, const double *x, i64 n, const double *table, const double *turn, double *work,
@@ -384,13 +382,13 @@ i64 vs_fft(i64 rows, i64 pitch, const double *x, i64 n, i64 inverse, const doubl
         double *to = out + 2 * r * n;
         if (!inverse) {
             struct parts y = transform_complex(n, table, from, 2 * pitch, work);
-            for (i64 i = 0; i < n; i += 8) store_complex(to + 2 * i, LOAD(v8, y.re + i), LOAD(v8, y.im + i));
+            for (i64 i = 0; i < n; i += LANES) store_complex(to + 2 * i, LOAD(vec, y.re + i), LOAD(vec, y.im + i));
             continue;
         }
         for (i64 i = 0; i < n; i++) { z.re[i] = from[2 * i]; z.im[i] = from[2 * i + 1]; }
         struct parts y = transform(n, table, (struct source){z.im, z.re}, work);
-        for (i64 i = 0; i < n; i += 8)
-            store_complex(to + 2 * i, scale * LOAD(v8, y.im + i), scale * LOAD(v8, y.re + i));
+        for (i64 i = 0; i < n; i += LANES)
+            store_complex(to + 2 * i, scale * LOAD(vec, y.im + i), scale * LOAD(vec, y.re + i));
     }
     free(work);
     return 0;
@@ -425,9 +423,9 @@ i64 vs_overlap_save(const double *history, i64 keep, const double *x, i64 m, i64
             gather(history, keep, x, m, w, c, i + step, n, z.im);
             struct parts y = transform(n, table, (struct source){z.re, z.im}, work);
             const double *hr = response, *hi = response + n;
-            for (i64 k = 0; k < n; k += 8) { /* y may be where z is: each item is read before it is written */
-                v8 re = LOAD(v8, y.re + k), cr = LOAD(v8, hr + k);
-                v8 im = LOAD(v8, y.im + k), ci = LOAD(v8, hi + k);
+            for (i64 k = 0; k < n; k += LANES) { /* y may be where z is: each item is read before it is written */
+                vec re = LOAD(vec, y.re + k), cr = LOAD(vec, hr + k);
+                vec im = LOAD(vec, y.im + k), ci = LOAD(vec, hi + k);
                 STORE(z.re + k, re * cr - im * ci);
                 STORE(z.im + k, re * ci + im * cr);
             }

@@ -78,17 +78,17 @@ i64 vs_beat(const i64 *start, i64 n, i64 g) {
 /* Rows that come in rounds of g keys, put one key after the other: words of eight bytes. */
 void vs_turn(const i64 *src, i64 n, i64 g, i64 *dst) {
     i64 rounds = n / g, rest = n % g, r = 0;
-    for (; r + 8 <= rounds; r += 8) {
+    for (; r + LANES <= rounds; r += LANES) {
         const i64 *from = src + r * g;
         i64 j = 0;
-        for (; j + 8 <= g; j += 8) {
-            v8 x[8];
-            for (int l = 0; l < 8; l++) x[l] = LOAD(v8, from + l * g + j);
+        for (; j + LANES <= g; j += LANES) {
+            vec x[LANES];
+            for (int l = 0; l < LANES; l++) x[l] = LOAD(vec, from + l * g + j);
             transpose(x);
-            for (int l = 0; l < 8; l++) STORE(dst + (j + l) * rounds + min_i64(j + l, rest) + r, x[l]);
+            for (int l = 0; l < LANES; l++) STORE(dst + (j + l) * rounds + min_i64(j + l, rest) + r, x[l]);
         }
         for (; j < g; j++)
-            for (int l = 0; l < 8; l++) dst[j * rounds + min_i64(j, rest) + r + l] = from[l * g + j];
+            for (int l = 0; l < LANES; l++) dst[j * rounds + min_i64(j, rest) + r + l] = from[l * g + j];
     }
     for (; r * g < n; r++)
         for (i64 j = 0; j < min_i64(g, n - r * g); j++) dst[j * rounds + min_i64(j, rest) + r] = src[r * g + j];

@@ -13,30 +13,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "vectors.h"
+
 typedef int64_t i64;
-typedef double v8 __attribute__((vector_size(64)));
-typedef double v4 __attribute__((vector_size(32)));
-
-#define LOAD(type, p) ({ type loaded; memcpy(&loaded, (p), sizeof loaded); loaded; })
-#define STORE(p, v) do { __typeof__(v) stored = (v); memcpy((p), &stored, sizeof stored); } while (0)
-
-/* Item j of x[i] and item i of x[j] change places. */
-static inline void transpose(v8 x[8]) {
-    v8 a[8], b[8];
-    for (int i = 0; i < 8; i += 2) {
-        a[i] = __builtin_shufflevector(x[i], x[i + 1], 0, 8, 2, 10, 4, 12, 6, 14);
-        a[i + 1] = __builtin_shufflevector(x[i], x[i + 1], 1, 9, 3, 11, 5, 13, 7, 15);
-    }
-    for (int i = 0; i < 8; i += 4)
-        for (int l = 0; l < 2; l++) {
-            b[i + l] = __builtin_shufflevector(a[i + l], a[i + l + 2], 0, 1, 8, 9, 4, 5, 12, 13);
-            b[i + l + 2] = __builtin_shufflevector(a[i + l], a[i + l + 2], 2, 3, 10, 11, 6, 7, 14, 15);
-        }
-    for (int i = 0; i < 4; i++) {
-        x[i] = __builtin_shufflevector(b[i], b[i + 4], 0, 1, 2, 3, 8, 9, 10, 11);
-        x[i + 4] = __builtin_shufflevector(b[i], b[i + 4], 4, 5, 6, 7, 12, 13, 14, 15);
-    }
-}
 
 static inline i64 min_i64(i64 a, i64 b) { return a < b ? a : b; }
 static inline i64 max_i64(i64 a, i64 b) { return a > b ? a : b; }

@@ -95,9 +95,10 @@ static inline void note_window(struct frames *to, i64 s, i64 size, struct span c
 
    Rows hold `back` samples before the window (the old delta) and then the window; or, with a rule other than
    SAMPLES (w = 1), the first `bins` frequencies of its spectrum. `carry` keeps, per group, the samples from
-   `next start - before` on, where `before` is `back`, or `hop` where a spectrum slides. `about` has five columns of `capacity`: each row's group, start, first and last tick
-   with a sample, and whether it is not one hop after the row before. Stops when `capacity` rows would not
-   suffice; returns rows, and in *done the runs consumed. */
+   `next start - before` on, where `before` is `back`, or `hop` where a spectrum slides. `about` has five
+   columns of `capacity`: each row's group, start, first and last tick with a sample, and whether it is not one
+   hop after the row before. Stops when `capacity` rows would not suffice; returns rows, and in *done the runs
+   consumed. */
 i64 vs_window(i64 runs, const i64 *key, const i64 *first, const i64 *ptr, const double *val, i64 w, i64 size,
               i64 hop, i64 zeros, i64 back, i64 capacity, i64 *seen, i64 *next, i64 *last, i64 *origin,
               i64 *solid, i64 *carry_tick, i64 *carry_n, double *carry, i64 rule, i64 bins, i64 reseed,
