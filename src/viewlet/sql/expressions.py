@@ -107,7 +107,7 @@ def _refusal(node: exp.Expr) -> Exception:
         )
     if isinstance(node, exp.Window):
         return unsupported(
-            node, "a window function (OVER)", "aggregate with GROUP BY in a derived table and join"
+            node, "a window function (OVER) outside of SELECT, QUALIFY and ORDER BY", "use a derived table"
         )
     if isinstance(node, exp.Placeholder | exp.Parameter):
         return unsupported(node, "a parameter", "write the value into the query")

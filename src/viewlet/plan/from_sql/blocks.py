@@ -25,8 +25,6 @@ from viewlet.sql.position import invalid, unsupported
 from viewlet.sql.scope import Scope
 
 REFUSED_CLAUSES = {
-    "qualify": "QUALIFY",
-    "windows": "the WINDOW clause",
     "laterals": "LATERAL VIEW",
     "pivots": "PIVOT",
     "sample": "TABLESAMPLE",
@@ -105,7 +103,7 @@ def _select_list(select: exp.Select, clause: Clause) -> list[Item]:
             raise unsupported(node, "an expression with several aliases", "select each column by itself")
         clause.scope = scope.with_aliases(aliases)
         scalar = clause.scalar(node.unalias(), node.alias.lower())
-        item = Item(_name(node), scalar, node)
+        item = Item(result_name(node), scalar, node)
         items.append(item)
         if isinstance(node, exp.Alias):
             aliases[item.name] = scalar
@@ -131,7 +129,7 @@ def _star(node: exp.Expr, scope: Scope) -> list[Item]:
     return [Item(name, scalar, node) for name, scalar in columns if name not in dropped]
 
 
-def _name(node: exp.Expr) -> str:
+def result_name(node: exp.Expr) -> str:
     """The name of a column of the result: its alias, its own name, or its text."""
     if isinstance(node, exp.Alias | exp.Column):
         return node.alias_or_name.lower()

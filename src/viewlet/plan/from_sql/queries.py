@@ -15,6 +15,7 @@ from viewlet.plan.from_sql.blocks import Item, order_by, select_block, sort_key
 from viewlet.plan.from_sql.clauses import Clause, common_type
 from viewlet.plan.from_sql.context import Body, CommonTable, Context
 from viewlet.plan.from_sql.grouping_sets import parts_of
+from viewlet.plan.from_sql.windows import without_windows
 from viewlet.plan.nodes import Plan, Project, Query, SetKind, SetOperation, SortKey, Top
 from viewlet.plan.scope import outputs
 from viewlet.sql import scalars
@@ -37,9 +38,9 @@ def resolve(query: exp.Query, catalog: Catalog) -> Query:
         filter b > 1i
           scan r(a:BIGINT?, b:BIGINT?)
     """
-    context = Context(catalog, Names(), _mentioned(query), _query, {})
     try:
-        body = _query(query, None, context)
+        plain = without_windows(query, catalog)
+        body = _query(plain, None, Context(catalog, Names(), _mentioned(plain), _query, {}))
     except RecursionError:
         raise UnsupportedError("the query is nested too deeply; split it into several views") from None
     names = [name for name, _ in body.columns]

@@ -1,0 +1,307 @@
+"""Window functions: what a row is told about the other rows of its partition is a correlated nested query.
+
+With D the rows that the SELECT would have without its window functions, d one of them, e and f its peers:
+
+    f(x) OVER (PARTITION BY p)             =  (SELECT f(e.x) FROM D e WHERE e.p <=> d.p)
+    f(x) OVER (PARTITION BY p ORDER BY o)  =  (SELECT f(e.x) FROM D e WHERE e.p <=> d.p AND e.o <= d.o)
+    RANK() OVER (..)                       =  (SELECT 1 + COUNT(*) FROM D e WHERE e.p <=> d.p AND e.o < d.o)
+    DENSE_RANK() OVER (..)                 =  the same over the distinct p, o of D
+    QUALIFY c                              =  WHERE c, around all this
+
+where ``<`` is the order that ORDER BY asks for (:mod:`.window_frames`). Where no two rows share p and o:
+
+    ROW_NUMBER() OVER (..)                 =  RANK() OVER (..)
+    LAG(x) OVER (..)                       =  (SELECT MAX(e.x) FROM D e WHERE e.p <=> d.p AND e.o <=>
+                                                  (SELECT MAX(f.o) FROM D f WHERE f.p <=> d.p AND f.o < d.o))
+
+and so on for LEAD, FIRST_VALUE and LAST_VALUE. Such queries are what aggregate indexes are for: one change
+costs a search for each row of its partition, not for each pair. What depends on the order of rows that ORDER
+BY leaves open is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from sqlglot import exp
+
+from viewlet.plan.from_sql.blocks import result_name
+from viewlet.plan.from_sql.window_frames import Order, same, seen
+from viewlet.sql.catalog import Catalog, TableKind
+from viewlet.sql.position import invalid, unsupported
+
+MINE, PEER, NEXT = "__row", "__peer", "__next"
+HINT = "there are aggregates, RANK, DENSE_RANK, ROW_NUMBER, LAG, LEAD, FIRST_VALUE and LAST_VALUE"
+TOTAL = "ORDER BY the PRIMARY KEY of the one table in FROM, or the part of it that PARTITION BY leaves"
+
+INSIDE = ("from_", "joins", "laterals", "where", "group", "having", "sample", "pivots")
+"""The clauses that make the rows over which window functions run."""
+
+OUTSIDE = ("with_", "distinct", "limit", "offset")
+
+
+def without_windows(query: exp.Query, catalog: Catalog) -> exp.Query:
+    """The same query with nested queries in place of window functions; itself if it has none.
+
+    >>> from sqlglot import parse_one
+    >>> query = parse_one("SELECT a, RANK() OVER (ORDER BY a NULLS LAST) AS r FROM t")
+    >>> print(without_windows(query, Catalog()).sql(pretty=True))
+    SELECT
+      __row.__1 AS "a",
+      (
+        SELECT
+          1 + COUNT(*)
+        FROM (
+          SELECT
+            a AS "__1"
+          FROM t
+        ) AS __peer
+        WHERE
+          __peer.__1 < __row.__1 OR (
+            __row.__1 IS NULL AND NOT __peer.__1 IS NULL
+          )
+      ) AS "r"
+    FROM (
+      SELECT
+        a AS "__1"
+      FROM t
+    ) AS __row
+    """
+    if query.find(exp.Window) is None:
+        return query
+    around = exp.Paren(this=query.copy())  # so that the outermost SELECT has a parent too
+    shadowed = {item.alias.lower() for item in around.find_all(exp.CTE)}
+    for select in reversed(list(around.find_all(exp.Select))):  # inner ones first: they are copied
+        if any(window.parent_select is select for window in select.find_all(exp.Window)):
+            select.replace(_Block(select, catalog, shadowed).rewritten())
+    plain: exp.Query = around.this
+    return plain
+
+
+class _Block:
+    """One SELECT with window functions on its way to one without."""
+
+    def __init__(self, select: exp.Select, catalog: Catalog, shadowed: set[str]) -> None:
+        self._select, self._catalog, self._shadowed = select, catalog, shadowed
+        self._inner: dict[exp.Expr, str] = {}
+        self._stars: list[exp.Expr] = []
+        self._waiting: list[exp.Subquery] = []
+
+    def rewritten(self) -> exp.Select:
+        select = self._select
+        items = [self._item(item) for item in select.expressions]
+        outer = exp.Select(expressions=items, from_=exp.From(this=self._rows(MINE)))
+        qualify = select.args.get("qualify")
+        if qualify:
+            outer.set("where", exp.Where(this=self._outer(self._unaliased(qualify.this))))
+        order = select.args.get("order")
+        if order:
+            outer.set("order", exp.Order(expressions=[self._ordered(item) for item in order.expressions]))
+        for clause in OUTSIDE:
+            outer.set(clause, select.args.get(clause))
+        self._fill()
+        for star in outer.find_all(exp.Star):
+            if star in items:
+                star.set("except_", [exp.to_identifier(name) for name in self._inner.values()])
+        return outer
+
+    def _fill(self) -> None:
+        """Say what the rows are, now that all that is read of them is known."""
+        columns = [_named(node.copy(), name) for node, name in self._inner.items()]
+        inner = exp.Select(expressions=[*self._stars, *columns])
+        for clause in INSIDE:
+            inner.set(clause, self._select.args.get(clause))
+        for place in self._waiting:
+            place.set("this", inner.copy())
+
+    def _rows(self, alias: str) -> exp.Subquery:
+        place = exp.Subquery(alias=exp.TableAlias(this=exp.to_identifier(alias)))
+        self._waiting.append(place)
+        return place
+
+    def _column(self, node: exp.Expr, alias: str) -> exp.Column:
+        """What an expression over FROM is worth for one row."""
+        name = self._inner.setdefault(node, f"__{len(self._inner) + 1}")
+        return exp.column(name, table=alias)
+
+    def _mine(self, node: exp.Expr) -> exp.Column:
+        return self._column(node, MINE)
+
+    def _peer(self, node: exp.Expr) -> exp.Column:
+        return self._column(node, PEER)
+
+    def _item(self, node: exp.Expr) -> exp.Expr:
+        if isinstance(node, exp.Star) and not self._stars and not node.args.get("except_"):
+            self._stars.append(node.copy())
+            return exp.Star()
+        if node.is_star:
+            raise unsupported(node, f"{node.sql()} beside window functions", "list the columns, or use one *")
+        return _named(self._outer(node.unalias()), result_name(node))
+
+    def _ordered(self, node: exp.Ordered) -> exp.Ordered:
+        """ORDER BY names columns of the result first of all."""
+        named = {result_name(item): item.unalias() for item in self._select.expressions}
+        key = node.this
+        changed = node.copy()
+        is_result = isinstance(key, exp.Column) and not key.table and key.name.lower() in named
+        if is_result or isinstance(key, exp.Literal):
+            return changed
+        shown = [name for name, item in named.items() if item == key]
+        changed.set(
+            "this", exp.column(exp.to_identifier(shown[0], quoted=True)) if shown else self._outer(key)
+        )
+        return changed
+
+    def _unaliased(self, node: exp.Expr) -> exp.Expr:
+        """A condition of QUALIFY, which may name columns of the result."""
+        aliased = {item.alias.lower(): item.this for item in self._select.expressions if item.alias}
+
+        def meant(part: exp.Expr) -> exp.Expr:
+            is_alias = isinstance(part, exp.Column) and not part.table and part.name.lower() in aliased
+            return aliased[part.name.lower()].copy() if is_alias else part
+
+        return node.copy().transform(meant)
+
+    def _outer(self, node: exp.Expr) -> exp.Expr:
+        """An expression of the SELECT list over the rows that it now stands outside of."""
+        if isinstance(node, exp.Window):
+            return self._nested(node)
+        if isinstance(node, exp.AggFunc) and node.find(exp.Window):
+            raise unsupported(node, "a window function inside of an aggregate", "use a derived table")
+        if node.find(exp.Window) is None:
+            reads = node.find(exp.Column, exp.AggFunc, exp.Query) is not None
+            return self._mine(node) if reads else node.copy()
+        return _with_children(node, self._outer)
+
+    def _nested(self, window: exp.Window) -> exp.Expr:
+        window = self._described(window)
+        function = window.this
+        match function:
+            case exp.Rank() | exp.RowNumber() | exp.DenseRank():
+                return self._rank(window)
+            case exp.Lag() | exp.Lead() | exp.FirstValue() | exp.LastValue():
+                return self._neighbour(window)
+            case exp.AggFunc() | exp.Filter():
+                reached = seen(window, self._order(window), lambda: self._is_total(window))
+                return _query(self._argued(function), self._rows(PEER), [*self._alike(window), *reached])
+        raise unsupported(window, f"{function.sql()} OVER", HINT)
+
+    def _order(self, window: exp.Window, alias: str = PEER) -> Order:
+        keys = window.args["order"].expressions if window.args.get("order") else []
+        return Order(keys, lambda key: self._column(key, alias), self._mine)
+
+    def _alike(self, window: exp.Window, alias: str = PEER) -> list[exp.Expr]:
+        """Is a peer of the same partition?"""
+        partition = window.args.get("partition_by") or []
+        return [same(self._column(key, alias), self._mine(key)) for key in partition]
+
+    def _rank(self, window: exp.Window) -> exp.Expr:
+        order = self._order(window)
+        if not order.keys:
+            raise unsupported(window, f"{window.this.sql()} without an order", "add ORDER BY")
+        if isinstance(window.this, exp.RowNumber) and not self._is_total(window):
+            raise unsupported(window, "ROW_NUMBER over rows whose order is not decided", TOTAL)
+        is_dense = isinstance(window.this, exp.DenseRank)
+        rows = self._distinct(_places(window)) if is_dense else self._rows(PEER)
+        value = exp.Add(this=exp.Literal.number(1), expression=exp.Count(this=exp.Star()))
+        return _query(value, rows, [*self._alike(window), order.before()])
+
+    def _neighbour(self, window: exp.Window) -> exp.Expr:
+        """The value of a row that is found by its place: the one before or after, the first or the last."""
+        function, keys = window.this, self._order(window).keys
+        if function.args.get("offset") not in (None, exp.Literal.number(1)):
+            raise unsupported(window, f"{function.sql()} OVER", "only the row next to each is found")
+        if len(keys) != 1 or not self._is_total(window, keys[0].this):
+            raise unsupported(window, f"{function.sql()} over rows whose order is not decided", TOTAL)
+        there = [*self._alike(window), exp.EQ(this=self._peer(keys[0].this), expression=self._place(window))]
+        value = _query(exp.Max(this=self._peer(function.this)), self._rows(PEER), there)
+        default = function.args.get("default")
+        if default is None:
+            return value
+        nothing = exp.Is(this=self._place(window), expression=exp.Null())
+        return exp.Case(ifs=[exp.If(this=nothing, true=self._outer(default))], default=value)
+
+    def _place(self, window: exp.Window) -> exp.Subquery:
+        """Where that row is: the last key before this row, or the first one after, or of the frame."""
+        order, function = self._order(window, NEXT), window.this
+        (key,) = order.keys
+        match function:
+            case exp.Lag():
+                reached = [order.before()]
+            case exp.Lead():
+                reached = [order.after()]
+            case _:
+                reached = list(seen(window, order, lambda: True))
+        is_late = isinstance(function, exp.Lag | exp.LastValue) != bool(key.args.get("desc"))
+        last = (exp.Max if is_late else exp.Min)(this=order.peer(key.this))
+        return _query(last, self._rows(NEXT), [*self._alike(window, NEXT), *reached])
+
+    def _described(self, window: exp.Window) -> exp.Window:
+        """A window with what the WINDOW clause says of it, if it has a name there."""
+        name = window.alias.lower()
+        if not name:
+            return window
+        known = {named.name.lower(): named for named in self._select.args.get("windows") or ()}
+        if name not in known:
+            raise invalid(
+                window, f"there is no window {name!r}; the WINDOW clause has {', '.join(known) or 'none'}"
+            )
+        described = window.copy()
+        for part in ("partition_by", "order", "spec"):
+            described.set(part, window.args.get(part) or known[name].args.get(part))
+        return described
+
+    def _argued(self, node: exp.Expr) -> exp.Expr:
+        """A call of an aggregate over the rows of the peers."""
+        return _with_children(node, self._argument)
+
+    def _argument(self, node: exp.Expr) -> exp.Expr:
+        if isinstance(node, exp.Where | exp.Distinct) or isinstance(node.parent, exp.Filter):
+            return self._argued(node)
+        return node.copy() if isinstance(node, exp.Star) else self._peer(node)
+
+    def _distinct(self, keys: Sequence[exp.Expr]) -> exp.Subquery:
+        """The combinations of keys that there are, each once."""
+        columns = [_named(self._peer(key), self._peer(key).name) for key in keys]
+        once = exp.Select(expressions=columns, distinct=exp.Distinct(), from_=exp.From(this=self._rows(PEER)))
+        return exp.Subquery(this=once, alias=exp.TableAlias(this=exp.to_identifier(PEER)))
+
+    def _is_total(self, window: exp.Window, within: exp.Expr | None = None) -> bool:
+        """Do no two rows share a place, by the primary key of the one table, of which one column is part?"""
+        select = self._select
+        source = select.args["from_"].this if select.args.get("from_") else None
+        if not isinstance(source, exp.Table) or select.args.get("joins"):
+            return False
+        name = source.name.lower()
+        if name in self._shadowed or name not in self._catalog or select.args.get("group"):
+            return False
+        table = self._catalog[name]
+        named = {place.name.lower() for place in _places(window) if isinstance(place, exp.Column)}
+        keeps_rows = table.kind in (TableKind.TABLE, TableKind.STATIC)
+        is_part = within is None or (isinstance(within, exp.Column) and within.name.lower() in table.key)
+        return keeps_rows and bool(table.key) and set(table.key) <= named and is_part
+
+
+def _places(window: exp.Window) -> list[exp.Expr]:
+    """All that decides where in the order a row comes."""
+    order = window.args["order"].expressions if window.args.get("order") else []
+    return [*(window.args.get("partition_by") or []), *(key.this for key in order)]
+
+
+def _with_children(node: exp.Expr, change: Callable[[exp.Expr], exp.Expr]) -> exp.Expr:
+    changed = node.copy()
+    pairs = zip(list(changed.iter_expressions()), list(node.iter_expressions()), strict=True)
+    for place, child in pairs:
+        place.replace(change(child))
+    return changed
+
+
+def _named(node: exp.Expr, name: str) -> exp.Alias:
+    return exp.Alias(this=node, alias=exp.to_identifier(name, quoted=True))
+
+
+def _query(value: exp.Expr, rows: exp.Subquery, conditions: Sequence[exp.Expr]) -> exp.Subquery:
+    select = exp.Select(expressions=[value], from_=exp.From(this=rows))
+    if conditions:
+        select.set("where", exp.Where(this=exp.and_(*conditions, copy=False)))
+    return exp.Subquery(this=select)
