@@ -6,11 +6,13 @@ import random
 
 import pytest
 
-from viewlet.backends.base import Change
+from viewlet.backends.base import Change, Row
 from viewlet.backends.spark.coordinate import SimulatedCluster
 from viewlet.backends.spark.engine import SparkEngine
 from viewlet.backends.spark.native import SiteCode
+from viewlet.backends.spark.nodes import DistProgram
 from viewlet.backends.spark.site import Held, Wanted
+from viewlet.backends.spark.top import first_rows
 from viewlet.errors import ValueRangeError
 from viewlet.plan.evaluate import Bag, evaluate_query
 from viewlet.sql import compile_query
@@ -120,6 +122,24 @@ def test_rows_that_were_read_come_with_the_next_batch() -> None:
         found.check(["v"])
         assert len(found.output("v")) == number + 1
     assert reads == [Wanted(tops=("v",))]
+
+
+@pytest.mark.native
+def test_native_code_makes_no_row_that_is_not_wanted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither when rows are read nor when they come with a batch, however many there are."""
+    made = []
+
+    def counted(program: DistProgram, view: str, pairs: list[tuple[Row, int]]) -> Bag:
+        made.append(len(pairs))
+        return first_rows(program, view, pairs)
+
+    monkeypatch.setattr("viewlet.backends.spark.site.first_rows", counted)
+    found = engine(SPREAD[4], 2, native=True)
+    for number in range(2):
+        found.apply("r", [Change((10 * k + number, k, "a"), 1) for k in range(40)], "batch", frozenset())
+        found.check(["v"])
+        assert len(found.output("v")) == 3
+    assert made == [4] * 4, "of two partitions, LIMIT 3 OFFSET 1, twice"
 
 
 @pytest.mark.parametrize("native", [False, pytest.param(True, marks=pytest.mark.native)])

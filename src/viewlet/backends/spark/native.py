@@ -16,7 +16,7 @@ import pyarrow as pa
 from viewlet.backends.base import Row
 from viewlet.backends.native.build import DEFAULT_FLAGS, compile_library
 from viewlet.backends.native.emit import Source, emit
-from viewlet.backends.native.engine import program_error
+from viewlet.backends.native.engine import first_rows, program_error
 from viewlet.backends.native.library import open_program
 from viewlet.backends.spark.exchange import Entries, decode, encode_entries, piece_of_runs, split
 from viewlet.backends.spark.local import Event, LocalProgram, arrivals, emptying, local_program
@@ -24,6 +24,7 @@ from viewlet.backends.spark.nodes import DistProgram, Mode
 from viewlet.backends.spark.site import NO_CHANGES, Changes, Piece, Pieces, ReferenceSite, Site
 from viewlet.loops.from_triggers import triggers_to_loops
 from viewlet.loops.nodes import Check, LoopProgram, Record
+from viewlet.plan.nodes import Query
 from viewlet.triggers.records import Place
 
 MODES: tuple[Mode, Mode] = ("local", "distributed")
@@ -120,6 +121,20 @@ class NativeSite:
         for name, pieces in copies.items():
             self._fill(name, pieces)
         pairs, errors = self._opened.rows(self._code.source.views.index(view))
+        if errors:
+            raise program_error(errors, f"view {view!r}")
+        return pairs
+
+    def first(self, view: str, query: Query) -> list[tuple[Row, int]]:
+        """Rows of a view among which are those that a query finds first; all, if only all can tell."""
+        names = tuple(column for column, _ in self._code.local.program.views[view].columns)
+        wanted = first_rows(query, names)
+        found = None
+        if wanted is not None:
+            found = self._opened.top(self._code.source.views.index(view), *wanted)
+        if found is None:
+            return self.rows(view, {})
+        pairs, errors = found
         if errors:
             raise program_error(errors, f"view {view!r}")
         return pairs

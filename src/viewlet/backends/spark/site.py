@@ -40,6 +40,7 @@ from viewlet.calculus.events import WEIGHT, TupleEvent
 from viewlet.calculus.nodes import Delta, MapRef, Rel
 from viewlet.core.types import Value
 from viewlet.errors import ViewletError
+from viewlet.plan.nodes import Query
 
 Piece: TypeAlias = Any
 Pieces: TypeAlias = Mapping[str, Sequence[Piece]]
@@ -121,6 +122,9 @@ class Site(Protocol):
     def rows(self, view: str, copies: Pieces) -> list[tuple[Row, int]]:
         """The rows of a view with their multiplicities; ``copies`` are maps from elsewhere."""
 
+    def first(self, view: str, query: Query) -> list[tuple[Row, int]]:
+        """Rows of a view among which are those that a query finds first."""
+
     def suspect(self) -> bool:
         """May a sum have grown, since this was asked last, beyond what every view can show?"""
 
@@ -164,13 +168,13 @@ def run_steps(
     held = Held(site.contents(wanted.maps), {})
     for view in wanted.tops:
         with suppress(ViewletError):
-            held.tops[view] = first_rows(program, view, site.rows(view, {}))
+            held.tops[view] = first_rows(program, view, site.first(view, program.tops[view]))
     return Given(sent, held, site.suspect())
 
 
 def read_site(site: Site, program: DistProgram, wanted: Wanted) -> Held:
     """Read in a partition; raises what a view that cannot be read raises."""
-    tops = {view: first_rows(program, view, site.rows(view, {})) for view in wanted.tops}
+    tops = {view: first_rows(program, view, site.first(view, program.tops[view])) for view in wanted.tops}
     return Held(site.contents(wanted.maps), tops)
 
 
@@ -267,6 +271,10 @@ class ReferenceSite:
                 for key, number in piece.items():
                     store.relation(name).add(key, number)
         return list(view_reader(found, store)())
+
+    def first(self, view: str, query: Query) -> list[tuple[Row, int]]:
+        """All rows: what is first among them is for others to say."""
+        return self.rows(view, {})
 
     def suspect(self) -> bool:
         """Nobody has looked."""
