@@ -463,6 +463,15 @@ class Database:
             copies = {name: self._arrow_copy(name) for name in names}
         return {name: copied.to_arrow() for name, copied in copies.items()}
 
+    def unordered(self, view: str) -> pa.Table:
+        """The present rows of a view as a set: some may come twice, and in any order."""
+        with self._open():
+            table = self.catalog[view]
+            shown = self._views.output_arrow(table.name, table.columns)
+            if shown is None or not shown.inserts:
+                return self._copy(view).to_arrow()
+        return pa.Table.from_batches([shown.batch])
+
     def ordered(self, name: str) -> tuple[list[Row], Schema]:
         """The present rows of a table or view in order, as physical values, with their columns."""
         with self._open():

@@ -146,7 +146,7 @@ def test_forgotten_changes_are_not_taken_for_none(postgres: Any) -> None:
 
 
 def test_many_forgotten_transactions_become_a_floor(postgres: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("viewlet.sketches.backends.postgres.MAX_FORGOTTEN", 3)
+    monkeypatch.setattr("viewlet.sketches.backends.postgres_log.MAX_FORGOTTEN", 3)
     load(postgres, {"r": [(1, 1, 1, 50)], "s": []})
     store = sketches.open(postgres)
     sketch = store.capture(HAVING, on="r.a", ranges=[2, 3, 4], maintain="incremental")

@@ -69,8 +69,11 @@ REFUSED = {
         "r.a",
         "R3",
     ),
+    "R3 lower threshold": (SUM.format(1, 20), SUM.format(2, 10), "r.a", "R1"),
+    "R3 signed sum": (SUM.format(-6, 10), SUM.format(2, 10), "r.a", "R3"),
     "R4 more": (TOP.format("", 2), TOP.format("", 3), "r.a", "R4"),
     "R4 stricter WHERE": (TOP.format("", 2), TOP.format("WHERE a > 1", 2), "r.a", "R4"),
+    "R4 another order": (TOP.format("", 2), TOP.format("", 2).replace("DESC", "ASC"), "r.a", "R4"),
     "other groups": (
         "SELECT a FROM r GROUP BY a HAVING count(*) > 5",
         "SELECT b FROM r GROUP BY b HAVING count(*) > 5",
@@ -103,7 +106,7 @@ def test_refused(name: str) -> None:
     random = Random(name)
     wrong = 0
     for _ in range(60):
-        connection = load(random_data(random, 20))
+        connection = load(random_data(random, 20, -6 if "signed" in name else 0))
         store = sketches.open(connection)
         sketch = store.capture(old, on=attribute, ranges=[1, 2, 3, 4])
         with pytest.raises(sketches.SketchError, match=reason):

@@ -201,7 +201,7 @@ def fragments_of(partition: Partition, values: Any) -> Any:
         found = np.searchsorted(np.array(partition.bounds, filled.dtype), filled, side="right")
         if numbers.null_count:
             found[pc.is_null(values).to_numpy(zero_copy_only=False)] = NULL_FRAGMENT
-        return pa.array(found, pa.int32())
+        return pa.array(found.astype(np.int32))
     encoded = values.combine_chunks().dictionary_encode()
     known = [partition.fragment_of(v) for v in read_column(encoded.dictionary, column, partition.table)]
     return pc.fill_null(pc.take(pa.array(known, pa.int32()), encoded.indices), NULL_FRAGMENT)

@@ -13,13 +13,14 @@ from contextlib import contextmanager
 from typing import Any
 
 import pyarrow as pa
-from pyarrow import csv
 from sqlglot import exp
 
 from viewlet.backends.base import Change
 from viewlet.core.types import BIGINT, Column, Kind, Type, Value
 from viewlet.errors import BackendError
+from viewlet.sketches.backends import postgres_log as log
 from viewlet.sketches.backends.base import Version, catalog_of, missing_rows, weighted_batch
+from viewlet.sketches.backends.postgres_lines import as_lines, has_lines, read_lines
 from viewlet.sketches.cost import Skipping
 from viewlet.sketches.errors import SketchError
 from viewlet.sketches.lineage import by_fragment
@@ -29,21 +30,11 @@ from viewlet.sketches.plan_to_sql import literal, type_to_sql
 from viewlet.sketches.scans import WEIGHT
 from viewlet.sketches.use import in_ranges
 from viewlet.sql.catalog import Catalog, Table
-from viewlet.values import arrow_type, read_column
+from viewlet.values import read_column
 
-SCHEMA = "viewlet_sketches"
 SAMPLE = 200_000
-MAX_FORGOTTEN = 2000
-VERSION = "pg_current_snapshot()::text, coalesce(pg_current_xact_id_if_assigned()::text, '0'), last_value"
-COPIED = frozenset({Kind.DATE, Kind.DECIMAL, Kind.VARCHAR})
-"""What can be sent as text whatever the server's settings are, besides whole numbers."""
 LINES, FEW = 5_000, 500_000
 """So many rows come as one value; of fewer changes than the second number all: a value has 1 GB at most."""
-TRIGGERS = (
-    ("insert", "REFERENCING NEW TABLE AS appeared", "appeared", None),
-    ("delete", "REFERENCING OLD TABLE AS disappeared", None, "disappeared"),
-    ("update", "REFERENCING OLD TABLE AS disappeared NEW TABLE AS appeared", "appeared", "disappeared"),
-)
 
 
 class Postgres:
@@ -64,10 +55,8 @@ class Postgres:
         self._copied: set[str] = set()
         self._few = True
         with self.snapshot():
-            self._run(f"CREATE SCHEMA IF NOT EXISTS {SCHEMA}")
-            self._run(f"CREATE SEQUENCE IF NOT EXISTS {SCHEMA}.entries")
-            self._run(f"CREATE TABLE IF NOT EXISTS {SCHEMA}.forgotten (transaction xid8, is_floor boolean)")
-            self._run(f"CREATE TABLE IF NOT EXISTS {SCHEMA}.saved (name text PRIMARY KEY, content bytea)")
+            for statement in log.TABLES:
+                self._run(statement)
 
     def _run(self, text: str, values: Sequence[Any] = ()) -> Any:
         return self._connection.execute(text, values or None)
@@ -103,7 +92,7 @@ class Postgres:
 
     def staged(self, name: str) -> exp.Subquery:
         """What the sketch has not seen of the log."""
-        return exp.select("*").from_(_copy(name)).subquery(f"staged_{name}")
+        return exp.select("*").from_(log.copy_of(name)).subquery(f"staged_{name}")
 
     def condition(self, partition: Partition, fragments: frozenset[int]) -> exp.Expr:
         """An OR of ranges: index scans, combined as bitmaps."""
@@ -171,23 +160,11 @@ class Postgres:
         return self._arrow(text, kinds, f"row_number() OVER () / {LINES}")
 
     def _arrow(self, text: str, kinds: Sequence[Type], part: str) -> pa.Table:
-        """Rows of the same ``part`` come as one: the driver takes longer for a row than the server does."""
-        certain = all(kind.is_integer or kind.kind in COPIED for kind in kinds)
-        if not certain or len(kinds) == 1:  # a line of one NULL would be an empty line, which is no row
+        """The rows of the same ``part`` as one value, if they can be lines."""
+        if not has_lines(kinds):
             return self.run(text)
-        names = [f"c{place}" for place in range(len(kinds))]
-        line = " || ',' || ".join(map(_field, names, kinds))
-        parts = self._fetch(
-            f"SELECT string_agg(line, E'\\n') FROM "
-            f"(SELECT {line} AS line, {part} AS part "
-            f"FROM ({text}) AS t ({', '.join(names)})) AS lines GROUP BY part"
-        )
-        days = [kind.kind is Kind.DATE for kind in kinds]
-        types = [pa.int32() if day else arrow_type(kind) for kind, day in zip(kinds, days, strict=True)]
-        table = _read_csv("\n".join(part for (part,) in parts), dict(zip(names, types, strict=True)))
-        if table is None:
-            return self.run(text)
-        return table.cast(pa.schema(zip(names, map(arrow_type, kinds), strict=True)))
+        table = read_lines((part for (part,) in self._fetch(as_lines(text, kinds, part))), kinds)
+        return self.run(text) if table is None else table
 
     def rows(self, text: str, kinds: Sequence[Type]) -> list[Row]:
         """The rows of a query as physical values."""
@@ -229,11 +206,10 @@ class Postgres:
     def track(self, tables: Iterable[Table]) -> None:
         """Give each table a log and the triggers that write it."""
         for table in tables:
-            log = _log(table.name)
-            ((known,),) = self._fetch("SELECT to_regclass(%s) IS NOT NULL", [log])
+            ((known,),) = self._fetch("SELECT to_regclass(%s) IS NOT NULL", [log.log_of(table.name)])
             if not known:
                 columns = ", ".join(f'"{name}"' for name in table.column_names)
-                for statement in _tracking(table.name, log, columns):
+                for statement in log.tracking(table.name, columns):
                     self._run(statement)
 
     @contextmanager
@@ -267,8 +243,8 @@ class Postgres:
         """
         with self.snapshot():
             if self._version is None:
-                (found,) = self._fetch(f"SELECT {VERSION} FROM {SCHEMA}.entries")
-                self._version = _version(*found)
+                (found,) = self._fetch(f"SELECT {log.VERSION} FROM {log.SCHEMA}.entries")
+                self._version = log.version(*found)
             return self._version
 
     def apply(self, changes: Mapping[Table, Sequence[Change]]) -> None:
@@ -312,28 +288,30 @@ class Postgres:
 
     def stage(self, since: Version, tables: Iterable[Table]) -> dict[str, int] | None:
         """Count in the logs; what a query reads of them is copied, so that joins are planned for its size."""
-        self._unseen = {table.name: _unseen(table.name, since) for table in tables}
+        self._unseen = {table.name: log.unseen(table.name, since) for table in tables}
         for name in self._copied:
-            self._run(f"DROP TABLE {_copy(name)}")
+            self._run(f"DROP TABLE {log.copy_of(name)}")
         self._copied.clear()
         # All in one query: a round trip takes longer than what it asks for.
         counted = "".join(f", (SELECT count(*) {unseen})" for unseen in self._unseen.values())
-        ((lost, *found),) = self._fetch(f"SELECT ({_lost(since)}), {VERSION}{counted} FROM {SCHEMA}.entries")
-        self._version, counts = self._version or _version(*found[:3]), found[3:]
+        ((lost, *found),) = self._fetch(
+            f"SELECT ({log.lost(since)}), {log.VERSION}{counted} FROM {log.SCHEMA}.entries"
+        )
+        self._version, counts = self._version or log.version(*found[:3]), found[3:]
         self._few = max(counts, default=0) < FEW
         return None if lost else {n: count for n, count in zip(self._unseen, counts, strict=True) if count}
 
     def _copy_unseen(self, text: str) -> None:
         """Copy the staged changes that a query reads and that no query has read yet."""
         for name, unseen in self._unseen.items():
-            if name not in self._copied and _copy(name) in text:
-                self._run(f"CREATE TEMP TABLE {_copy(name)} ON COMMIT DROP AS SELECT * {unseen}")
+            if name not in self._copied and log.copy_of(name) in text:
+                self._run(f"CREATE TEMP TABLE {log.copy_of(name)} ON COMMIT DROP AS SELECT * {unseen}")
                 self._copied.add(name)
 
     def pending(self, since: Version, tables: Iterable[Table]) -> int | None:
         """Counted in the logs."""
-        counted = " + ".join(f"(SELECT count(*) {_unseen(table.name, since)})" for table in tables)
-        ((lost, count),) = self._fetch(f"SELECT ({_lost(since)}), {counted}")
+        counted = " + ".join(f"(SELECT count(*) {log.unseen(table.name, since)})" for table in tables)
+        ((lost, count),) = self._fetch(f"SELECT ({log.lost(since)}), {counted}")
         return None if lost else int(count)
 
     def staged_columns(
@@ -349,77 +327,33 @@ class Postgres:
     def staged_rows(self, table: Table, columns: Sequence[Column]) -> list[Row]:
         """Some columns of the staged insertions."""
         listed = ", ".join(f'"{column.name}"' for column in columns)
-        text = f"SELECT DISTINCT {listed} FROM {_copy(table.name)} WHERE {WEIGHT} > 0"
+        text = f"SELECT DISTINCT {listed} FROM {log.copy_of(table.name)} WHERE {WEIGHT} > 0"
         return self.rows(text, [column.type for column in columns])
 
     def forget(self, versions: Sequence[Version]) -> None:
         """Shorten the logs to what some sketch still has to see, but remember whose changes are gone."""
         with self.snapshot():
-            seen = "pg_visible_in_snapshot(_transaction, %s::pg_snapshot)"
-            where = f" WHERE {' AND '.join([seen] * len(versions))}" if versions else ""
-            for (name,) in self._fetch(
-                "SELECT c.relname FROM pg_class c WHERE c.relnamespace = %s::regnamespace "
-                "AND c.relkind = 'r' AND c.relname LIKE 'changes\\_%%'",
-                [SCHEMA],
-            ):
-                self._run(
-                    f'WITH gone AS (DELETE FROM {SCHEMA}."{name}"{where} RETURNING _transaction) '
-                    f"INSERT INTO {SCHEMA}.forgotten SELECT DISTINCT _transaction, FALSE FROM gone",
-                    [version[0] for version in versions],
-                )
-            self._shorten_forgotten()
-
-    def _shorten_forgotten(self) -> None:
-        """Beyond some number the transactions are remembered only by a floor below which all are."""
-        ((count,),) = self._fetch(f"SELECT count(*) FROM {SCHEMA}.forgotten")
-        if count > MAX_FORGOTTEN:
-            self._run(
-                f"WITH old AS (SELECT transaction FROM {SCHEMA}.forgotten "
-                f"ORDER BY transaction LIMIT {count // 2}), "
-                f"gone AS (DELETE FROM {SCHEMA}.forgotten "
-                f"WHERE transaction <= (SELECT max(transaction) FROM old)) "
-                f"INSERT INTO {SCHEMA}.forgotten SELECT max(transaction), TRUE FROM old"
-            )
+            for (name,) in self._fetch(log.LOGS):
+                self._run(log.forgetting(name, len(versions)), [version[0] for version in versions])
+            ((count,),) = self._fetch(f"SELECT count(*) FROM {log.SCHEMA}.forgotten")
+            if count > log.MAX_FORGOTTEN:
+                self._run(log.shortening(count // 2))
 
     # States of sketches.
 
     def save(self, name: str, content: bytes | None) -> None:
         """A row of a table of its own."""
         with self.snapshot():
-            self._run(f"DELETE FROM {SCHEMA}.saved WHERE name = %s", [name])
+            self._run(f"DELETE FROM {log.SCHEMA}.saved WHERE name = %s", [name])
             if content is not None:
-                self._run(f"INSERT INTO {SCHEMA}.saved VALUES (%s, %s)", [name, content])
+                self._run(f"INSERT INTO {log.SCHEMA}.saved VALUES (%s, %s)", [name, content])
 
     def saved(self) -> Mapping[str, bytes]:
         """The rows of that table."""
         with self.snapshot():
-            return {name: bytes(c) for name, c in self._fetch(f"SELECT name, content FROM {SCHEMA}.saved")}
-
-
-def _field(name: str, kind: Type) -> str:
-    """A column as a field of a line: nothing for NULL, text in quotes, a date by its number."""
-    if kind.kind is Kind.VARCHAR:
-        return f"""coalesce('"' || replace({name}, '"', '""') || '"', '')"""
-    number = f"({name} - DATE 'epoch')" if kind.kind is Kind.DATE else name
-    return f"coalesce({number}::text, '')"
-
-
-def _read_csv(text: str, types: dict[str, pa.DataType]) -> pa.Table | None:
-    """Lines in which NULL is an empty field and an empty text a quoted one; ``None`` for odd values.
-
-    >>> _read_csv('1,""\\n,\\n', {"a": pa.int64(), "b": pa.string()}).to_pylist()
-    [{'a': 1, 'b': ''}, {'a': None, 'b': None}]
-    """
-    if not text:
-        return pa.table({name: pa.array([], kind) for name, kind in types.items()})
-    meaning = csv.ConvertOptions(
-        column_types=types, null_values=[""], strings_can_be_null=True, quoted_strings_can_be_null=False
-    )
-    named, lines = csv.ReadOptions(column_names=list(types)), csv.ParseOptions(newlines_in_values=True)
-    try:
-        return csv.read_csv(pa.BufferReader(text.encode()), named, lines, meaning)
-    except pa.ArrowInvalid:
-        return None
+            return {
+                name: bytes(c) for name, c in self._fetch(f"SELECT name, content FROM {log.SCHEMA}.saved")
+            }
 
 
 def _physical(values: list[Any], kind: Type) -> Sequence[Value]:
@@ -437,76 +371,6 @@ def _attribute(partition: Partition) -> exp.Expr:
     if partition.type.kind is not Kind.VARCHAR:
         return column
     return exp.Collate(this=column, expression=exp.to_identifier("C", quoted=True))
-
-
-def _log(name: str) -> str:
-    return f'{SCHEMA}."changes_{name}"'
-
-
-def _copy(name: str) -> str:
-    return f'pg_temp."{SCHEMA}_unseen_{name}"'
-
-
-def _version(snapshot: str, own: int, last: int) -> Version:
-    return snapshot, int(own), last if int(own) else 0
-
-
-def _unseen(table: str, since: Version) -> str:
-    """The entries of a log that a version does not contain, as the end of a query."""
-    snapshot, own, last = since
-    return (
-        f"FROM {_log(table)} "
-        f"WHERE NOT pg_visible_in_snapshot(_transaction, {_quoted(snapshot)}::pg_snapshot) "
-        f"AND NOT (_transaction = '{int(own)}'::xid8 AND _entry <= {int(last)})"
-    )
-
-
-def _lost(since: Version) -> str:
-    """Are there changes that a version does not contain, and neither do the logs?"""
-    snapshot, own, _ = since
-    return (
-        f"SELECT count(*) > 0 FROM {SCHEMA}.forgotten WHERE transaction <> '{int(own)}'::xid8 AND CASE "
-        f"WHEN is_floor THEN transaction >= pg_snapshot_xmin({_quoted(snapshot)}::pg_snapshot) "
-        f"ELSE NOT pg_visible_in_snapshot(transaction, {_quoted(snapshot)}::pg_snapshot) END"
-    )
-
-
-def _quoted(text: str) -> str:
-    return exp.Literal.string(text).sql("postgres")
-
-
-def _tracking(name: str, log: str, columns: str) -> Iterator[str]:
-    """The statements that give a table its log and triggers."""
-    yield (
-        f"CREATE TABLE {log} AS SELECT {columns}, 0::bigint AS {WEIGHT}, "
-        f"pg_current_xact_id() AS _transaction, "
-        f'0::bigint AS _entry FROM "{name}" LIMIT 0'
-    )
-    for event, referencing, appeared, disappeared in TRIGGERS:
-        inserts = "".join(
-            f"INSERT INTO {log} SELECT {columns}, {weight}, pg_current_xact_id(), "
-            f"nextval('{SCHEMA}.entries') FROM {rows};"
-            for rows, weight in ((appeared, 1), (disappeared, -1))
-            if rows is not None
-        )
-        yield from _trigger(name, event, f"AFTER {event.upper()}", referencing, inserts)
-    emptied = (
-        f"INSERT INTO {log} SELECT {columns}, -1, pg_current_xact_id(), nextval('{SCHEMA}.entries') "
-        f'FROM "{name}";'
-    )
-    yield from _trigger(name, "truncate", "BEFORE TRUNCATE", "", emptied)
-
-
-def _trigger(name: str, event: str, when: str, referencing: str, body: str) -> Iterator[str]:
-    function = f'{SCHEMA}."on_{event}_{name}"'
-    yield (
-        f"CREATE OR REPLACE FUNCTION {function}() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER "
-        f"AS $viewlet$ BEGIN {body} RETURN NULL; END $viewlet$"
-    )
-    yield (
-        f'CREATE TRIGGER "viewlet_sketches_{event}" {when} ON "{name}" {referencing} '
-        f"FOR EACH STATEMENT EXECUTE FUNCTION {function}()"
-    )
 
 
 def _hashable(node: exp.Expr) -> exp.Expr:
