@@ -20,7 +20,7 @@ from rivals import DuckDB, Question
 from viewlet.workloads import queries
 from viewlet.workloads.stream import Stream
 
-RESULTS = Path(__file__).parent / "results" / "batch"
+RESULTS = reports.results("batch")
 SIZES = (1, 10, 100, 1_000, 10_000, 100_000)
 RIVAL_SIZES = (1, 100, 10_000)
 MOST_BATCHES = 4_000

@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+import reports
 import viewlet
 from viewlet.sql.catalog import Catalog
 from viewlet.sql.parse import parse
@@ -35,7 +36,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 import native  # the cases and their limit programs
 
-RESULTS = Path(__file__).parent / "results" / "boundary"
+RESULTS = reports.results("boundary")
 GOALS = {"q06": 10.0, "bsv": 10.0, "q01": 5.0, "q03": 2.0}
 GOAL_OF_ONE_ROW = 500.0
 

@@ -16,7 +16,6 @@ from __future__ import annotations
 import argparse
 import time
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -34,7 +33,7 @@ from viewlet.triggers.program import Program
 from viewlet.triggers.records import lay_out
 from viewlet.workloads import queries, schema, tpch
 
-RESULTS = Path(__file__).parent / "results" / "compiler"
+RESULTS = reports.results("compiler")
 SUITES = ("finance", "nested", "tpch", "tpcds")
 SUMMED = ("q06", "q01", "q03", "q12", "q17", "q18")
 GOAL = 1.0

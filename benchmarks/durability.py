@@ -32,11 +32,12 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
+import reports
 import viewlet
 from viewlet.workloads import queries
 
 ROOT = Path(__file__).parents[1]
-RESULTS = Path(__file__).parent / "results" / "durability"
+RESULTS = reports.results("durability")
 RUNS = ("--only figures", "--only faults --trials 40")
 TESTS = ROOT / "tests" / "storage"
 sys.path.insert(0, str(TESTS))

@@ -20,7 +20,7 @@ import pyarrow as pa
 import reports
 import viewlet
 
-RESULTS = Path(__file__).parent / "results" / "feed"
+RESULTS = reports.results("feed")
 SIZES = (1_000, 10_000, 100_000, 1_000_000)
 TABLE = "CREATE STREAM events (k BIGINT, v BIGINT)"
 VIEW = "SELECT k, SUM(v) AS total, COUNT(*) AS n FROM events GROUP BY k"

@@ -8,7 +8,6 @@ An order book with 20 % cancellations over 1,000 prices. See ``rates.py`` for wh
 from __future__ import annotations
 
 from functools import partial
-from pathlib import Path
 
 import native
 import reports
@@ -17,7 +16,7 @@ from rates import Run, write
 from rivals import REWRITTEN, DuckDB, Kept, Make, NumPy, PostgreSQL, SQLite, Streamed
 from viewlet.workloads import order_book, queries
 
-RESULTS = Path(__file__).parent / "results" / "finance"
+RESULTS = reports.results("finance")
 LAST = 2_000
 PRICES = 1_000
 

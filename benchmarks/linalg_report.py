@@ -12,12 +12,13 @@ from typing import Any
 import matplotlib
 import numpy as np
 
+import reports
 import viewlet.linalg as vl
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 
-RESULTS = Path(__file__).parent / "results" / "linalg"
+RESULTS = reports.results("linalg")
 K = 16
 
 

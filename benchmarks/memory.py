@@ -26,7 +26,7 @@ from viewlet.loops.nodes import Record
 from viewlet.workloads import order_book, queries
 from viewlet.workloads.stream import Stream
 
-RESULTS = Path(__file__).parent / "results" / "memory"
+RESULTS = reports.results("memory")
 PER_INDEX = 16
 COUNTED = 1_000
 """Maps with fewer entries are left out of bytes per entry: they are a page or two."""

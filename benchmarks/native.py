@@ -35,6 +35,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+import reports
 from viewlet.backends.native.build import find_compiler
 from viewlet.backends.native.engine import NativeEngine
 from viewlet.backends.native.library import bridge
@@ -46,7 +47,7 @@ from viewlet.workloads import order_book, queries, schema, tpch
 from viewlet.workloads.stream import Stream, round_robin
 
 LIMITS = Path(__file__).parent / "limits"
-RESULTS = Path(__file__).parent / "results" / "native"
+RESULTS = reports.results("native")
 BATCH = 10_000
 PRESENT = 128 << 20
 """Bytes of memory that a program has before the clock starts, as the limit programs have theirs."""

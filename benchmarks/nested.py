@@ -27,6 +27,7 @@ from typing import Any
 
 import numpy as np
 
+import reports
 import viewlet.backends.native
 from nested_data import CASES, Task, ddl_of, empty, fill_and_changes, text_of, typed
 from nested_report import RIVALS, Report, shown, write
@@ -38,7 +39,7 @@ from viewlet.sql.parse import parse
 
 LIMITS = Path(__file__).parent / "limits"
 RUNTIME = Path(viewlet.backends.native.__file__).parent / "runtime"
-RESULTS = Path(__file__).parent / "results" / "nested"
+RESULTS = reports.results("nested")
 RUNS = ("--limit-seconds 0.7",)
 SIZES = (10_000, 100_000, 1_000_000)
 LEVELS = (1_000, 3_000, 10_000)

@@ -20,9 +20,9 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from importlib.metadata import version
-from pathlib import Path
 from typing import Any
 
+import reports
 from cells import postgres
 from rivals import DuckDB, Kept, Make, Question, Refreshed, Rival, SQLite
 from viewlet.demo.reevaluation import same_rows
@@ -32,7 +32,7 @@ from viewlet.sql.parse import parse
 from viewlet.workloads import order_book, queries, schema
 from viewlet.workloads.stream import Stream
 
-RESULTS = Path(__file__).parent / "results" / "peers"
+RESULTS = reports.results("peers")
 QUERIES = {
     "balance: two aggregates, joined": BALANCE.strip(),
     "top: MAX and MIN under deletions": TOP.strip(),

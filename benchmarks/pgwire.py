@@ -17,17 +17,17 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import psycopg
 import pyarrow as pa
 
+import reports
 import viewlet
 from viewlet import pgwire
 
-RESULTS = Path(__file__).parent / "results" / "pgwire"
+RESULTS = reports.results("pgwire")
 
 
 def figures(rows: int, queries: int, commits: int) -> Iterator[dict[str, Any]]:

@@ -13,6 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from cells import DNF, Cell
+from viewlet.bench.suites import results_folder
+
+
+def results(suite: str) -> Path:
+    """Where this run of a suite writes what it measured, unless it is told otherwise."""
+    return results_folder(Path(__file__).parent, suite, quick="--quick" in sys.argv)
 
 
 def arguments(

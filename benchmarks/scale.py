@@ -22,7 +22,7 @@ from rates import Run, batches_for, engine_for, question, through_triggers, tpch
 from rivals import DuckDB, Question
 from viewlet.workloads.stream import Stream, interleave
 
-RESULTS = Path(__file__).parent / "results" / "scale"
+RESULTS = reports.results("scale")
 SCALES = (0.01, 0.02, 0.05, 0.1)
 WINDOW = 30_000
 CHOSEN = ("q01", "q02", "q03", "q06", "q09", "q11", "q12", "q13", "q16", "q17", "q18", "q21", "q22")

@@ -27,6 +27,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import reports
+
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
@@ -38,7 +40,7 @@ from scipy import signal as dsp
 
 import viewlet.signals as vs
 
-RESULTS = Path(__file__).parent / "results" / "signals"
+RESULTS = reports.results("signals")
 RUNS = ("", "--spark")
 BATCH = 1 << 20
 POLARS_EVENTS = 2_000_000

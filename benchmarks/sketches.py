@@ -30,13 +30,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+import reports
 from sketches_harness import LONG, Database, Report, best, databases
 from viewlet.sketches import Sketch, Store
 from viewlet.sketches.state import Keep
 from viewlet.workloads import tpch
 from viewlet.workloads.crimes import crimes
 
-RESULTS = Path(__file__).parent / "results" / "sketches"
+RESULTS = reports.results("sketches")
 RUNS = (
     "--fresh --rows 10000000 --repeats 2 --parts triggers groups",
     "--rows 10000000 --repeats 2 --parts crimes aggregates",

@@ -40,6 +40,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
+import reports
 import viewlet
 from spark_report import PARTS, plot, plot_ratios, save
 from viewlet.backends.spark import engine as spark_engine
@@ -51,7 +52,7 @@ from viewlet.workers.lines import Lines
 from viewlet.workloads import queries, schema, tpch
 from viewlet.workloads.stream import Batch, Stream
 
-RESULTS = Path(__file__).parent / "results" / "spark"
+RESULTS = reports.results("spark")
 QUERIES = ("q01", "q03", "q06", "q12", "q17", "q18")
 FEW = 20
 RUNS = (

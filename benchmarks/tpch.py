@@ -10,7 +10,6 @@ SQLite is not asked: it has neither dates nor exact decimals.
 from __future__ import annotations
 
 from functools import partial
-from pathlib import Path
 
 import native
 import reports
@@ -20,7 +19,7 @@ from rivals import DuckDB, Kept, Make, PostgreSQL, Streamed
 from viewlet.workloads import queries, tpch
 from viewlet.workloads.stream import round_robin
 
-RESULTS = Path(__file__).parent / "results" / "tpch"
+RESULTS = reports.results("tpch")
 LAST = 2_000
 
 MILLIONS = {

@@ -14,7 +14,8 @@ WRITES = '''"""Measures nothing, quickly.
 
     small.py [--quick]"""
 import pathlib, sys
-out = pathlib.Path(__file__).parent / "results" / "small"
+from viewlet.bench.suites import results_folder
+out = results_folder(pathlib.Path(__file__).parent, "small", quick="--quick" in sys.argv)
 if __name__ == "__main__":
     out.mkdir(parents=True, exist_ok=True)
     (out / "table.md").write_text("quick" if "--quick" in sys.argv else "full")
@@ -42,7 +43,7 @@ def test_suites_are_scripts_that_can_be_run(tree: Path) -> None:
     assert sorted(suites) == ["deep", "deep/other", "small"]
     assert suites["small"].summary == "Measures nothing, quickly."
     assert (suites["small"].has_quick, suites["deep"].has_quick) == (True, False)
-    assert {suite.results.relative_to(tree).as_posix() for suite in suites.values()} == {
+    assert {suite.results().relative_to(tree).as_posix() for suite in suites.values()} == {
         "results/small",
         "results/deep",
         "results/deep/other",
@@ -65,7 +66,8 @@ def test_one_suite(tree: Path, capfd: pytest.CaptureFixture[str]) -> None:
     said = capfd.readouterr()
     assert said.out == "measured\n"
     assert "[1/1] small: done" in said.err
-    assert (tree / "results" / "small" / "table.md").read_text() == "quick"
+    assert (tree.parent / "build" / "quick" / "small" / "table.md").read_text() == "quick"
+    assert not (tree / "results").exists()
 
 
 def test_all_suites_run_even_if_one_fails(tree: Path, capfd: pytest.CaptureFixture[str]) -> None:

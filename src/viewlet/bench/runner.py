@@ -43,13 +43,13 @@ def run_suite(suite: Suite, *, quick: bool, output: IO[str] | None) -> Outcome:
         subprocess.run([sys.executable, str(suite.script), *run], stdout=output, check=False).returncode
         for run in ([("--quick",)] if is_quick else suite.runs)
     ]
-    seconds = time.perf_counter() - began
+    seconds, results = time.perf_counter() - began, suite.results(quick=is_quick)
     files = tuple(
-        path.relative_to(suite.results).as_posix()
-        for path in sorted(suite.results.rglob("*"))
+        path.relative_to(results).as_posix()
+        for path in sorted(results.rglob("*"))
         if path.is_file() and path.stat().st_mtime >= started - 1
     )
-    return Outcome(suite.name, next(filter(None, codes), 0), seconds, is_quick, str(suite.results), files)
+    return Outcome(suite.name, next(filter(None, codes), 0), seconds, is_quick, str(results), files)
 
 
 def note_outcome(root: Path, outcome: Outcome) -> None:
@@ -100,7 +100,7 @@ def write_index(root: Path, suites: Iterable[Suite]) -> Path:
 def _cells(root: Path, suite: Suite, run: Mapping[str, Any] | None) -> str:
     if run is None:
         return "not yet | | |"
-    where = suite.results.relative_to(root / "results")
+    where = suite.results().relative_to(root / "results")
     files = ", ".join(f"[{name}]({(where / name).as_posix()})" for name in run["files"])
     state = f"{run['seconds']} s" if run["exit_code"] == 0 else f"failed ({run['exit_code']})"
     return f"{run['measured']}, {run['version']} | {run['machine']} | {state} | {files or 'printed only'}"

@@ -34,11 +34,21 @@ class Suite:
     has_quick: bool
     runs: tuple[tuple[str, ...], ...] = ((),)
 
-    @property
-    def results(self) -> Path:
+    def results(self, *, quick: bool = False) -> Path:
         """Where the suite writes what it measured."""
         root = self.script.parents[self.name.count("/") + (self.script.name == "run.py")]
-        return root / "results" / self.name
+        return results_folder(root, self.name, quick=quick)
+
+
+def results_folder(root: Path, name: str, *, quick: bool) -> Path:
+    """Where a suite under a ``benchmarks`` folder writes: quick runs elsewhere, since they make no figures.
+
+    >>> results_folder(Path("benchmarks"), "tpch", quick=False).as_posix()
+    'benchmarks/results/tpch'
+    >>> results_folder(Path("benchmarks"), "tpch", quick=True).as_posix()
+    'build/quick/tpch'
+    """
+    return (root.parent / "build" / "quick" if quick else root / "results") / name
 
 
 def find_benchmarks(start: Path) -> Path | None:
