@@ -27,8 +27,6 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-import reports
-
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
@@ -38,6 +36,7 @@ import pyarrow as pa
 from scipy import fft
 from scipy import signal as dsp
 
+import reports
 import viewlet.signals as vs
 
 RESULTS = reports.results("signals")
