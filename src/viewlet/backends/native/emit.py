@@ -282,9 +282,9 @@ def _write_tuple(
     block = table.on_tuple
     variants = variants if block else ()
     for variant in variants:
-        with _rows_function(out, f"{name}_{variant}"):
+        with _rows_function(out, f"{name}_{variant}", kind="VL_HOT"):
             write_rows(out, table, block, records, registry, WEIGHTS[variant])
-    with _rows_function(out, name, cold=bool(variants)):
+    with _rows_function(out, name, kind="VL_COLD" if variants else "static VL_APART"):
         nullable = (i for i in used_columns(table, block) if table.parameters[i].nullable)
         tests = "".join(f"!columns[{i}].valid && " for i in nullable)
         for variant in variants:
@@ -294,9 +294,8 @@ def _write_tuple(
 
 
 @contextmanager
-def _rows_function(out: Writer, name: str, *, cold: bool = False) -> Iterator[None]:
+def _rows_function(out: Writer, name: str, *, kind: str = "static VL_APART") -> Iterator[None]:
     """A ``vl_rows_function``; a cold one is made small."""
-    kind = "VL_COLD" if cold else "static VL_APART"
     parameters = "vl_instance *x, const vl_column *columns, const int64_t *weights, int64_t from, int64_t to"
     with out.block(f"{kind} int64_t {name}({parameters})"):
         _prologue(out)

@@ -38,6 +38,7 @@
 #define VL_EXPORT __attribute__((visibility("default"))) /* the few names that a library shows */
 #define VL_APART __attribute__((noinline, unused))
 #define VL_COLD static __attribute__((noinline, cold, unused))
+#define VL_HOT static __attribute__((noinline, hot, unused)) /* else what only cold functions call is cold, too */
 #define VL_JOIN_(x, y) x##y
 #define VL_JOIN(x, y) VL_JOIN_(x, y) /* how the map headers build the names of one map's functions */
 #define VL_LIKELY(x) __builtin_expect(!!(x), 1)
