@@ -85,7 +85,7 @@ class Workers:
 
     def load(self, contents: Sequence[Any]) -> None:
         """Keep contents as the first checkpoint: a partition is restored from it when it is first used."""
-        self._keep([Load(own) for own in contents])
+        self._keep([_pickled(Load(own)) for own in contents])
 
     def run(self, operations: Sequence[Any], *, begins: bool = True) -> list[Any]:
         """Run an operation in every partition, once; their results.
@@ -118,9 +118,12 @@ class Workers:
         self._everywhere([_pickled(self._restoration(p)) for p in range(self.partitions)])
 
     def checkpoint(self) -> None:
-        """Copy the state of every partition to the driver's disk, and forget the operations before."""
+        """Copy the state of every partition to the driver's disk, and forget the operations before.
+
+        Partitions pickle what they hold; the driver does not look into it.
+        """
         self.traffic.checkpoints += 1
-        self._keep([Load(own) for own in self._settled([_pickled(Read(None, whole=True))] * self.partitions)])
+        self._keep(self._settled([_pickled(Read(None, whole=True))] * self.partitions))
 
     def close(self) -> None:
         """Give up the state, on the executors too unless they are gone already."""
@@ -128,16 +131,14 @@ class Workers:
         self._executors.close()
         shutil.rmtree(self._checkpoints, ignore_errors=True)
 
-    def _keep(self, loads: Sequence[Load]) -> None:
-        written = 0
+    def _keep(self, loads: Sequence[bytes]) -> None:
+        """Restore partitions from these pickled :class:`Load` from now on."""
         for partition, load in enumerate(loads):
-            blob = _pickled(load)
-            (self._checkpoints / f"{partition}.new").write_bytes(blob)
-            written += len(blob)
+            (self._checkpoints / f"{partition}.new").write_bytes(load)
         for partition in range(self.partitions):
             (self._checkpoints / f"{partition}.new").replace(self._checkpoints / f"{partition}.load")
         self._base, self._since, self._before, self._bytes = self._sequence, [], 0, 0
-        self._limit = max(CHECKPOINT_BYTES, written)
+        self._limit = max(CHECKPOINT_BYTES, sum(map(len, loads)))
 
     def _settled(self, blobs: Sequence[bytes]) -> list[Any]:
         """Carry out an operation, restoring whatever partitions have lost their state; the results."""

@@ -41,7 +41,7 @@ class Partition:
                 if self.sequence != sequence:
                     return Behind(self.sequence)
                 try:
-                    return Done(self.state.contents() if whole else self.state.read(what))
+                    return Done(self.saved() if whole else self.state.read(what))
                 except ViewletError as reason:
                     return Refused(reason)
             case Run() | Load():
@@ -65,6 +65,10 @@ class Partition:
             self.answer = Refused(reason)
         self.sequence = sequence
         return self.answer
+
+    def saved(self) -> bytes:
+        """What a partition is restored from: a pickled :class:`Load` of everything."""
+        return pickle.dumps(Load(self.state.contents()), pickle.HIGHEST_PROTOCOL)
 
     def restore(self, operation: Restore) -> None:
         """Make the state again from what the driver has kept."""

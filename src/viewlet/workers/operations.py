@@ -45,7 +45,7 @@ class Restore:
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """Look only; ``whole`` asks for all contents instead. Not logged."""
+    """Look only; ``whole`` asks for a pickled :class:`Load` of all contents instead. Not logged."""
 
     what: Any
     whole: bool = False
