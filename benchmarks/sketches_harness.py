@@ -105,6 +105,8 @@ class Database:
     """A connection to be measured: how tables get into it, and queries out."""
 
     name: str
+    holds: object = None
+    """Which synthetic table is loaded."""
 
     def load(self, name: str, content: pa.Table, order: str | None = None) -> None:
         """Make a table, in the order of a column or with an index on it."""

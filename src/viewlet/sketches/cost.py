@@ -12,11 +12,14 @@ from dataclasses import dataclass, field
 from viewlet.core.types import Kind, Type
 
 FORGETTING = 0.7
-"""How much of an old measurement counts beside a new one."""
+"""How much of an old measurement counts beside a new one that is longer, and a new one that is shorter."""
 EXPLORED = 4
 """After how many uses the query is run without the sketch once, to know what is gained."""
 RETRIED = 25
 """A sketch that does not pay is tried once in so many queries."""
+TRUSTED, DOUBTED, CHEAP = 3, 4, 0.5
+"""Fewer uses than the first number may all have been unlucky: then it is tried once in the second number of
+queries, if what has to be followed first costs no more than this share of the query."""
 SPIKE = 3.0
 """A measurement counts for at most so many times what was expected: the machine may have been busy."""
 MARGIN = 1.1
@@ -31,12 +34,15 @@ OPERATOR_ROW, TRIGGER_ROW = 20e-6, 2e-6
 
 @dataclass(slots=True)
 class Mean:
-    """A mean in which recent measurements weigh more.
+    """A mean in which recent measurements weigh more, and short ones: what else the machine does only adds.
 
     >>> mean = Mean()
     >>> mean.add(1.0); mean.add(2.0)
     >>> round(mean.value, 2), mean.count
     (1.3, 2)
+    >>> mean.add(1.0)
+    >>> round(mean.value, 2)
+    1.09
     """
 
     value: float = 0.0
@@ -45,7 +51,8 @@ class Mean:
     def add(self, measured: float) -> None:
         """Take a measurement into account."""
         likely = min(measured, SPIKE * self.value)
-        self.value = measured if not self.count else FORGETTING * self.value + (1 - FORGETTING) * likely
+        old = 1 - FORGETTING if measured < self.value else FORGETTING
+        self.value = measured if not self.count else old * self.value + (1 - old) * likely
         self.count += 1
 
 
@@ -179,7 +186,7 @@ class Costs:
         """
         saving = self._saving(predicted)
         if saving <= 0:
-            return self._try_again(predicted)
+            return self._try_again(predicted) or self._doubts(pending, predicted)
         waiting = pending()
         self._count_query(waiting)
         if not self.full.count:
@@ -204,6 +211,12 @@ class Costs:
         """
         self.declined += 1
         return predicted > 1 and self.declined % RETRIED == 0
+
+    def _doubts(self, pending: Callable[[], int], predicted: float) -> bool:
+        """Should a sketch that was said to gain, but did not when it was first used, be tried again soon?"""
+        if predicted <= 1 or self.use.count >= TRUSTED or self.declined % DOUBTED:
+            return False
+        return self._price(pending()) <= CHEAP * self.full.value
 
     def _count_query(self, waiting: int) -> None:
         """Notice a change of the data by what is waiting to be followed."""

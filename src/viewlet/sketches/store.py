@@ -126,7 +126,8 @@ class Store:
         with self._backend.snapshot():
             self._backend.track(sketch.schema)
         sketch.recapture()
-        sketch.predicted_gain()  # looked up now, so that no query has to wait for it
+        sketch.predicted_gain()  # looked up now, so that no query has to wait for it, nor for its text
+        self._restricted(sql, sketch)
         self.sketches.append(sketch)
         return sketch
 

@@ -1,0 +1,205 @@
+"""What the experiments with sketches share: the synthetic table, following against capturing, and mixes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from copy import deepcopy
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from sketches_harness import LONG, Database, Report, best
+from viewlet.sketches import Sketch, Store
+
+DELTAS = (10, 100, 1000)
+RANGES = 400
+MANY = 10_000
+INSERTED = (5, 1)
+"""How often a batch is inserted, and one of more than ``MANY`` rows."""
+
+
+# Data: a is the group, the others are measures whose mean grows with it.
+
+
+def grouped(rows: int, groups: int, seed: int = 0, measures: int = 3) -> pa.Table:
+    """Rows of the synthetic table."""
+    random = np.random.default_rng(seed)
+    a = random.integers(0, groups, rows)
+    columns = {"a": a, "b": random.integers(0, 2000, rows)}
+    for place in range(measures):
+        columns["cdefghijkl"[place]] = a * 2000 // groups + random.integers(-50, 51, rows)
+    return pa.table(columns)
+
+
+def synthetic(
+    database: Database, rows: int, groups: int, measures: int = 3, order: str | None = None
+) -> Callable[[int], pa.Table]:
+    """Have the synthetic table as r, and give the changes of it.
+
+    It is loaded once for experiments that follow one another: each leaves a few thousand rows more in it.
+    """
+    wanted = (rows, groups, measures, order)
+    if database.holds != wanted:
+        database.load("r", grouped(rows, groups, measures=measures), order=order)
+        database.holds = wanted
+    return lambda n: grouped(n, groups, n, measures)
+
+
+@dataclass
+class Measured:
+    """How long capturing again takes, finding the fragments alone, and following changes of each size."""
+
+    capture: float
+    light: float
+    follow: dict[int, float]
+    entries: int
+
+    @property
+    def ratios(self) -> dict[int, float]:
+        """How many times following is quicker."""
+        return {size: self.capture / seconds for size, seconds in self.follow.items()}
+
+
+def measure(
+    database: Database,
+    text: str,
+    on: str,
+    changes: Callable[[int], pa.Table],
+    sizes: tuple[int, ...],
+    repeats: int,
+    ranges: int = RANGES,
+    table: str = "r",
+    earlier: Measured | None = None,
+    **options: Any,
+) -> Measured:
+    """Insert batches of each size, delete some of them, and time the sketch's part of it.
+
+    The captures of an ``earlier`` case of the same query, kept otherwise, are not made again.
+    """
+    store = database.fresh_store()
+    options = {"on": on, "ranges": ranges, "eager": False, **options}
+    sketch = store.capture(text, maintain="incremental", **options)
+    if earlier is None:
+        capture, light = _captures(store, sketch, text, options, repeats)
+    else:
+        capture, light = earlier.capture, earlier.light
+    store.sketches[:] = [sketch]
+    captures = sketch.costs.captures
+    follow = {}
+    for size in sizes:
+        batch = changes(size)
+        weights = [1] * INSERTED[size > MANY]
+        # To delete is dear for a database without an index, and for files, which is no matter here: so once,
+        # and where so much was inserted that the table would be another one.
+        if size == min(sizes) or size > MANY:
+            weights.append(-1)
+        follow[size] = min(_followed(store, sketch, table, batch, weight) for weight in weights)
+    assert sketch.incremental, sketch.explain()
+    assert sketch.costs.captures == captures, sketch.explain()
+    return Measured(capture, light, follow, sketch.entries())
+
+
+def _captures(
+    store: Store, sketch: Sketch, text: str, options: dict[str, Any], repeats: int
+) -> tuple[float, float]:
+    """How long a capture takes, with what is needed to follow changes, and finding the fragments alone."""
+    instrumented = sketch
+    if "by operators" not in sketch.explain():
+        instrumented = store.capture(text, maintain="incremental", **{**options, "keep": "operators"})
+    two_pass = store.capture(text, way="two_pass", **options)
+    light = store.capture(text, maintain="recapture", **options)
+    capture = min(_again(instrumented, repeats), _again(two_pass, repeats))
+    return capture, min(_again(light, repeats), capture)
+
+
+def _followed(store: Store, sketch: Sketch, table: str, batch: pa.Table, weight: int) -> float:
+    """How long the sketch takes to follow a batch that is inserted or deleted."""
+    store.apply({table: batch.append_column("_weight", pa.array([weight] * len(batch)))})
+    began = time.perf_counter()
+    sketch.refresh()
+    return time.perf_counter() - began
+
+
+def _again(sketch: Sketch, repeats: int) -> float:
+    """How long its capture takes: the first one counts, and is repeated if it was short."""
+    first = sketch.costs.capture.value
+    return first if repeats == 1 or first > LONG else min(first, best(sketch.recapture, repeats - 1))
+
+
+def sweep(
+    report: Report,
+    title: str,
+    cases: dict[str, Measured],
+    sizes: tuple[int, ...] = DELTAS,
+    paper: Mapping[str, float] | None = None,
+) -> None:
+    """One row per case, one line of the plot each; beside the ratios the paper's factor, where it has one."""
+    columns = ["case", "capture again, s", "fragments alone, s", *(f"follow {size}, s" for size in sizes)]
+    columns += [*(f"ratio at {size}" for size in sizes), "paper's", "reached"]
+    rows: list[list[Any]] = []
+    for case, m in cases.items():
+        ratios = [m.ratios[s] for s in sizes]
+        factor = (paper or {}).get(case)
+        told = ["NULL", ""] if factor is None else [factor, "yes" if min(ratios) >= factor else "lower"]
+        rows.append([case, m.capture, m.light, *(m.follow[s] for s in sizes), *ratios, *told])
+    series = {case: [(size, m.ratios[size]) for size in sizes] for case, m in cases.items()}
+    report.table(title, columns, rows, {"x": "changed rows", "y": "capture again / follow", "series": series})
+
+
+class Mix:
+    """Updates and queries, each query answered in three ways, one right after the other.
+
+    So the three share their updates and whatever else the machine is doing. The time of a way is that of
+    its queries and of keeping its sketch; updates cost all of them the same.
+    """
+
+    TEXT = "SELECT a, avg(b) AS ab FROM r GROUP BY a HAVING avg(c) < 40"
+
+    def __init__(self, database: Database) -> None:
+        self.database, self.store = database, database.fresh_store()
+        capture = self.store.capture
+        self.anew = capture(self.TEXT, on="r.a", ranges=RANGES, eager=False, maintain="recapture")
+        self.store.sketches.clear()  # the store chooses among the others
+        self.own = capture(self.TEXT, on="r.a", ranges=RANGES, eager=False)
+        self._captured = deepcopy(self.own.costs)
+        self.seconds: dict[str, float] = {}
+
+    def begin(self) -> None:
+        """Forget what was measured so far, also by the cost model; the sketches are captured once for all."""
+        self.own.refresh()
+        if self.own.costs.behind:
+            self.own.recapture()
+        self.own.costs = deepcopy(self._captured)
+        self.seconds = {"without": 0.0, "captured anew": 0.0, "by itself": 0.0}
+
+    def run(self, updates: int, queries: int, rows: int, operations: int) -> None:
+        """So many operations, after one query each way to warm up."""
+        self.store.query(self.TEXT, use="never")
+        self.store.query(self.TEXT, use="always")
+        self.store.answer(self.TEXT, self.anew)
+        for operation in range(operations):
+            if operation % (updates + queries) < updates:
+                self.store.apply({"r": grouped(rows, 5000, operation)})
+            else:
+                self._time("without", lambda: self.database.run(self.TEXT))
+                self._time("captured anew", lambda: self.store.answer(self.TEXT, self.anew))
+                self._time("by itself", lambda: self.store.query(self.TEXT))
+
+    def _time(self, way: str, query: Callable[[], object]) -> None:
+        began = time.perf_counter()
+        query()
+        self.seconds[way] += time.perf_counter() - began
+
+    def said(self) -> str:
+        """What the cost model said before most queries: it decides before each."""
+        costs = self.own.costs
+        return "use it" if costs.use.count > costs.full.count else "do without"
+
+    def told(self) -> str:
+        """How often the store used the sketch, and how often it found its fragments anew."""
+        costs = self.own.costs
+        uses = f"{costs.use.count} of {costs.use.count + costs.full.count}"
+        return f"{uses}, {costs.refreshes} followed, {costs.light.count} captured"
