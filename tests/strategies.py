@@ -202,6 +202,16 @@ def seeded_cascade(seed: int) -> Case:
     return Case(tables, sql, random_changes(pick, tables, most=24), lower)
 
 
+def seeded_windows(seed: int) -> Case:
+    """The random case of window functions, or of every third seed grouping sets, with a number."""
+    pick = Random(seed).choice
+    tables = random_tables(pick)
+    columns = {table.name: [(c.name, c.type) for c in table.columns] for table in tables}
+    writer = Writer(pick, columns)
+    sql = writer.cube() if seed % 3 == 0 else writer.windowed()
+    return Case(tables, sql, random_changes(pick, tables, most=24))
+
+
 def seeded_case(seed: int) -> Case:
     """The random case with a number: the same on every run."""
     return random_case(Random(seed).choice)

@@ -94,6 +94,65 @@ class Writer:
         upper, kinds = self._select([], depth=3, root=True)
         return body, upper + (self._order_limit(kinds) if self._chance(20) else "")
 
+    def windowed(self) -> str:
+        """A SELECT of columns and of what windows tell of them, perhaps of groups, perhaps with QUALIFY."""
+        source, scope = self._from(2)
+        where, grouping = self._where(scope, [], 2), ""
+        if self._chance(30):
+            keys = dict.fromkeys(ref for ref in self._several(scope, 2) if "(" not in ref.sql)
+            totals = [
+                Ref(self._aggregate(op, "int", scope), "int") for op in self._several(["SUM", "COUNT"], 2)
+            ]
+            grouping = f" GROUP BY {', '.join(ref.sql for ref in keys)}" if keys else ""
+            scope = [*keys, *totals]
+        items = [ref.sql for ref in self._several(scope, 2)]
+        items += [self._over(scope) for _ in range(self._pick([1, 1, 2]))]
+        qualify = ""
+        if self._chance(25):
+            qualify = (
+                f" QUALIFY {self._over(scope, ranks=True)} {self._pick(COMPARISONS)} {self._pick([1, 2, 3])}"
+            )
+        return f"SELECT {_named(items)}{source}{where}{grouping}{qualify}"
+
+    def _over(self, scope: Scope, ranks: bool = False) -> str:
+        """A window function: a rank, or an aggregate over partitions, up to the row, or within a distance."""
+        keys = [ref.sql for ref in scope]
+        partition = self._several(keys, 2) if self._chance(60) else []
+        parts = [f"PARTITION BY {', '.join(dict.fromkeys(partition))}"] if partition else []
+        order = self._pick(scope)
+        how = self._pick(["", " DESC", " NULLS LAST", " DESC NULLS FIRST"])
+        if ranks or self._chance(30):
+            more = f", {self._pick(keys)}" if self._chance(30) else ""
+            over = " ".join([*parts, f"ORDER BY {order.sql}{how}{more}"])
+            return f"{self._pick(['RANK', 'DENSE_RANK'])}() OVER ({over})"
+        if self._chance(60):
+            parts.append(f"ORDER BY {order.sql}{how}{self._frame(order)}")
+        of = self._pick(scope)
+        op = self._pick(AGGREGATES[of.type])
+        return f"{op}({of.sql}) OVER ({' '.join(parts)})"
+
+    def _frame(self, order: Ref) -> str:
+        starts = ["UNBOUNDED PRECEDING", "CURRENT ROW"]
+        ends = ["CURRENT ROW", "UNBOUNDED FOLLOWING"]
+        if order.type == "int":
+            starts += ["1 PRECEDING", "2 PRECEDING"]
+            ends += ["1 FOLLOWING", "2 FOLLOWING"]
+        if self._chance(50):
+            return ""
+        return f" RANGE BETWEEN {self._pick(starts)} AND {self._pick(ends)}"
+
+    def cube(self) -> str:
+        """A SELECT over several groupings of its rows."""
+        source, scope = self._from(2)
+        where = self._where(scope, [], 2)
+        keys = list(dict.fromkeys(ref.sql for ref in self._several(scope, 3)))
+        form = self._pick(["ROLLUP", "CUBE", "GROUPING SETS"])
+        sets = ", ".join([f"({', '.join(keys[place:])})" for place in range(len(keys) + 1)])
+        items, _ = self._aggregates(self._several([ref.type for ref in scope], 2), scope, root=True)
+        having = f" HAVING {self._having(scope, [], [], 1)}" if self._chance(25) else ""
+        grouped = sets if form == "GROUPING SETS" else ", ".join(keys)
+        return f"SELECT {_named([*keys, *items])}{source}{where} GROUP BY {form} ({grouped}){having}"
+
     def _common_table(self) -> str:
         body, types = self._select([], depth=1)
         name = f"common_{self._alias()}"

@@ -23,11 +23,13 @@ from strategies import (
     seeded_cascade,
     seeded_case,
     seeded_keyed_case,
+    seeded_windows,
 )
 
 QUICK = 20
 QUICK_CASCADES = 6
 QUICK_KEYED = 8
+QUICK_WINDOWS = 12
 GROUPS_OF_ONE_ROW = [
     "SELECT a, COUNT(*) AS n FROM r GROUP BY a",
     "SELECT a, COUNT(b) AS n, MAX(b) AS m, AVG(b) AS v FROM r GROUP BY a",
@@ -92,6 +94,19 @@ def test_a_hundred_views_on_views(hundred: int) -> None:
     every = [*ENGINES, *MORE_ENGINES]
     for seed in range(100 * hundred, 100 * hundred + 100):
         _check(every[hundred % len(every)], seeded_cascade(seed))
+
+
+@pytest.mark.parametrize("seed", range(QUICK_WINDOWS))
+def test_windows_and_grouping_sets(seed: int) -> None:
+    _check(ENGINES[seed % len(ENGINES)], seeded_windows(seed))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("hundred", range(1, 11))
+def test_a_hundred_windows_and_grouping_sets(hundred: int) -> None:
+    every = [*ENGINES, *MORE_ENGINES]
+    for seed in range(100 * hundred, 100 * hundred + 100):
+        _check(every[hundred % len(every)], seeded_windows(seed))
 
 
 @engines

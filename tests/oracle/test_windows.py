@@ -25,6 +25,7 @@ VIEWS = {
                      ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING) AS whole FROM r""",
     "ranks": """SELECT a, b, c, rank() OVER (PARTITION BY c ORDER BY b) AS r,
                    dense_rank() OVER (ORDER BY a DESC NULLS LAST, b) AS d FROM r""",
+    "ranks_by_a_key_twice": "SELECT a, b, dense_rank() OVER (PARTITION BY a ORDER BY a, b) AS d FROM r",
     "numbers": "SELECT k, a, row_number() OVER (PARTITION BY a ORDER BY d DESC, k) AS n FROM s",
     "best": "SELECT k, a, d FROM s QUALIFY row_number() OVER (PARTITION BY a ORDER BY d DESC, k) <= 2",
     "aliased": "SELECT a, b, rank() OVER (ORDER BY b) AS place FROM r QUALIFY place < 4 AND a IS NOT NULL",

@@ -262,7 +262,7 @@ class _Block:
 
     def _distinct(self, keys: Sequence[exp.Expr]) -> exp.Subquery:
         """The combinations of keys that there are, each once."""
-        columns = [_named(self._peer(key), self._peer(key).name) for key in keys]
+        columns = [_named(self._peer(key), self._peer(key).name) for key in dict.fromkeys(keys)]
         once = exp.Select(expressions=columns, distinct=exp.Distinct(), from_=exp.From(this=self._rows(PEER)))
         return exp.Subquery(this=once, alias=exp.TableAlias(this=exp.to_identifier(PEER)))
 
