@@ -192,8 +192,7 @@ class Sketch:
             return 0
         known = None
         if self.version is not None:
-            with self._backend.snapshot():
-                known = self._backend.pending(self.version, self.schema)
+            known = self._backend.pending(self.version, self.schema)
         return sum(self._backend.count(table.name) for table in self.schema) if known is None else known
 
     def refresh(self) -> None:

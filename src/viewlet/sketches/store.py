@@ -218,13 +218,13 @@ class Store:
         By itself (``auto``) it uses the sketch only if it expects to gain by that: from its model until
         both ways were measured; the sketch's ``explain`` tells. ``always`` uses it, ``never`` does not.
         """
+        sketch = min(self._serving(sql), key=_kept_share)
+        if use == "never" or (use == "auto" and not self._pays(sketch)):
+            began = time.perf_counter()
+            result = self._backend.run(sql)  # one query is a snapshot by itself
+            sketch.costs.full.add(time.perf_counter() - began)
+            return result
         with self._backend.snapshot():
-            sketch = min(self._serving(sql), key=_kept_share)
-            if use == "never" or (use == "auto" and not self._pays(sketch)):
-                began = time.perf_counter()
-                result = self._backend.run(sql)
-                sketch.costs.full.add(time.perf_counter() - began)
-                return result
             return self._answered(sql)
 
     @staticmethod

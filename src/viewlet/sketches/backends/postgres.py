@@ -311,7 +311,8 @@ class Postgres:
     def pending(self, since: Version, tables: Iterable[Table]) -> int | None:
         """Counted in the logs."""
         counted = " + ".join(f"(SELECT count(*) {log.unseen(table.name, since)})" for table in tables)
-        ((lost, count),) = self._fetch(f"SELECT ({log.lost(since)}), {counted}")
+        with self.snapshot():
+            ((lost, count),) = self._fetch(f"SELECT ({log.lost(since)}), {counted}")
         return None if lost else int(count)
 
     def staged_columns(
