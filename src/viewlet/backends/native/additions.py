@@ -36,6 +36,12 @@ def _addition(at: CRecord) -> str:
     return f"static VL_APART void {at.name}_add({parameters})"
 
 
+def adds_alike(at: CRecord) -> bool:
+    """Is an addition to all fields left to the function of a record? No rest of a DOUBLE is cleared there."""
+    rounds = any(field_form(field.type) is Form.PAIR for field in at.record.fields)
+    return at.once and not at.again and not rounds
+
+
 def declare(out: Writer, at: CRecord) -> None:
     """The functions that change entries or hear of it, for procedures that come before them."""
     if at.apart:

@@ -24,6 +24,8 @@ def used_columns(table: TableLoops, block: Block) -> list[int]:
 def needed_here(block: Block, waiting: Iterable[str]) -> list[str]:
     """Those of the waiting columns that a block must load itself: all but what only one condition guards."""
     users: dict[str, list[Op]] = {name: [] for name in waiting}
+    if not users:
+        return []
     for op in block:
         for name in _names(op) & users.keys():
             users[name].append(op)

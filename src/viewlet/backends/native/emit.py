@@ -36,6 +36,10 @@ from viewlet.loops.nodes import (
     Gather,
     Get,
     LoopProgram,
+    Op,
+    Peak,
+    Seek,
+    Span,
     TableLoops,
     ViewLoops,
     Visit,
@@ -47,16 +51,19 @@ INLINE_LOOKUPS = 8
 """Up to so many lookups in the triggers of a program are compiled in line, and for common weights apart."""
 
 INLINE_SEARCHES = 40
-"""The same for a program that searches ordered indexes: a search and the sums that it keeps are worth a third
-more time to compile."""
+"""The same for a program that mostly searches ordered indexes: a search and the sums that it keeps are worth
+a third more time to compile."""
+
+SEARCHED = 4
+"""That is one with a search for every so many lookups."""
 
 FEW_LOOKUPS = 4
 """Up to so many, also for insertions apart."""
 
-MANY_LOOKUPS = 24
+MANY_LOOKUPS = 30
 """Beyond so many the compiler is asked for fewer passes, and for one copy of the longer arithmetic."""
 
-MANY_SEARCHES = 64
+MANY_SEARCHES = 44
 """The same for a program that searches ordered indexes."""
 
 HUGE_LOOKUPS = 160
@@ -83,8 +90,9 @@ class Source:
 def emit(program: LoopProgram) -> Source:
     """The C source of a program."""
     lookups = _lookups(program)
-    searched = any(record.orders for record in program.records.values())
+    searched = SEARCHED * _searches(program) >= lookups
     apart = lookups > (INLINE_SEARCHES if searched else INLINE_LOOKUPS)
+    effort = _effort(lookups, apart=apart, searched=searched)
     variants = () if apart else ("ones", "units") if lookups <= FEW_LOOKUPS else ("units",)
     feeds = feeds_of(program)
     crossing = any(
@@ -97,7 +105,8 @@ def emit(program: LoopProgram) -> Source:
         for op in operations(block)
         if isinstance(op, Gather) and op.again
     }
-    records = name_records(program.records, apart=apart, fed=fed, crossing=crossing, again=again)
+    once = effort in ("quick", "small")
+    records = name_records(program.records, apart=apart, once=once, fed=fed, crossing=crossing, again=again)
     registry = Registry()
     code = Writer()
     write_feeds(code, feeds.values(), records, registry)
@@ -113,8 +122,7 @@ def emit(program: LoopProgram) -> Source:
     for at in records.values():
         _write_access(code, at)
     head = Writer()
-    effort = _effort(lookups, apart=apart, searched=searched)
-    if effort in ("quick", "small"):
+    if once:
         head.line("#define VL_LARGE")
     if effort == "small":
         head.line("#define VL_COMPACT")
@@ -145,8 +153,17 @@ def emit(program: LoopProgram) -> Source:
 
 def _lookups(program: LoopProgram) -> int:
     """How many places of the triggers find or make an entry."""
+    return sum(isinstance(op, Get | Add) for op in _in_triggers(program))
+
+
+def _searches(program: LoopProgram) -> int:
+    """How many places of the triggers go along an ordered index."""
+    return sum(isinstance(op, Seek | Span | Peak | Visit) for op in _in_triggers(program))
+
+
+def _in_triggers(program: LoopProgram) -> Iterator[Op]:
     triggers = (b for t in program.tables.values() for b in (t.on_tuple, t.on_change, t.on_batch))
-    return sum(isinstance(op, Get | Add) for block in triggers for op in operations(block))
+    return (op for block in triggers for op in operations(block))
 
 
 def _effort(lookups: int, *, apart: bool, searched: bool) -> Effort:

@@ -10,6 +10,7 @@ from typing import assert_never
 from viewlet.backends.native.additions import (
     Amounts,
     added,
+    adds_alike,
     change_entry,
     every_field,
     is_set,
@@ -428,7 +429,7 @@ class Operations:
                 watch(self.out, at, f"&s->{at.name}", [member for member, _ in amounts])
                 return
             seen = self.entries[op.found.name] if op.found is not None else ""
-            apart = at.apart and not op.later and not op.whole
+            apart = at.apart and not op.later and (not op.whole or adds_alike(at))
             test = " || ".join(is_set(value) for _, value in amounts)
             with self.out.block("" if apart or self._is_sure(op) else f"if ({test})"):
                 key, absent = self.key(at, f"{at.name}_key", list(enumerate(op.keys)))

@@ -35,6 +35,9 @@ class CRecord:
     name: str
     record: Record
     apart: bool = False
+    """Has it a function that adds to an entry?"""
+    once: bool = False
+    """Is there no other code that adds to an entry than this function, if one can do?"""
     fed: bool = False
     """Must followed views hear of an entry before it changes? See ``feeds.py``."""
     noted: bool = False
@@ -89,11 +92,14 @@ def name_records(
     records: Mapping[str, Record],
     *,
     apart: bool = False,
+    once: bool = False,
     fed: Collection[str] = (),
     crossing: bool = False,
     again: Collection[str] = (),
 ) -> dict[str, CRecord]:
     """C names for records; ``apart`` gives those with keys a function that adds to an entry.
+
+    ``once`` keeps other code from doing so where it can.
 
     Opposite events undo neither sums that round nor visits of the rows that a threshold is ``crossing``:
     while a condition is out of range, it is not monotone, and the way back would visit others.
@@ -105,6 +111,7 @@ def name_records(
             f"r{i}",
             _settled(record, noted=noted or name in fed),
             apart and bool(record.keys),
+            once,
             name in fed,
             noted and record.role == "map",
             name in again,

@@ -117,7 +117,7 @@ VL_INLINE uint32_t vl_index_match(vl_probe *p) {
     }
 }
 
-VL_INLINE void vl_index_prefetch(const vl_arena *a, const vl_index *ix, uint32_t hash) {
+VL_SHARED void vl_index_prefetch(const vl_arena *a, const vl_index *ix, uint32_t hash) {
     __builtin_prefetch((const vl_index_slot *)vl_at(a, ix->slots) + (hash >> ix->shift));
 }
 

@@ -56,6 +56,16 @@ static VL_APART void vl_map_pooled_give(vl_arena *a, vl_map_pooled *m, void *r, 
     vl_pool_release(a, &m->pool, r, size, id_at);
 }
 
+/* A hint alone: the first record with this hash. */
+VL_SHARED void vl_map_pooled_prefetch(const vl_arena *a, const vl_map_pooled *m, uint32_t hash, uint64_t size) {
+    vl_probe p = vl_index_probe(a, &m->index, hash);
+    uint32_t id = vl_index_match(&p);
+    if (!id) return;
+    const uint8_t *r = vl_pool_at(a, &m->pool, id, size);
+    __builtin_prefetch(r);
+    if (64 % size) __builtin_prefetch(r + size - 1); /* it may lie on two lines */
+}
+
 /* Where a hash goes in a table: its share of the whole range, by the upper half of a product. */
 VL_INLINE uint64_t vl_slot_of(uint64_t hash, uint64_t size) { return (uint64_t)((vl_u128)hash * size >> 64); }
 

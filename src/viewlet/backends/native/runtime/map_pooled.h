@@ -62,14 +62,9 @@ VL_INLINE void VL_M(_prefetch)(const vl_arena *a, const vl_map_pooled *m, const 
     vl_index_prefetch(a, &m->index, vl_hash32(VL_M(_hash)(key)));
 }
 
-/* Once the slot is there. A hint alone: the first record with this hash. */
+/* Once the slot is there. */
 VL_INLINE void VL_M(_prefetch_record)(const vl_arena *a, const vl_map_pooled *m, const VL_M(_key) * key) {
-    vl_probe p = vl_index_probe(a, &m->index, vl_hash32(VL_M(_hash)(key)));
-    uint32_t id = vl_index_match(&p);
-    if (!id) return;
-    const VL_M(_record) *r = VL_M(_at)(a, m, id);
-    __builtin_prefetch(r);
-    if (64 % sizeof *r) __builtin_prefetch((const uint8_t *)(r + 1) - 1); /* it may lie on two lines */
+    vl_map_pooled_prefetch(a, m, vl_hash32(VL_M(_hash)(key)), VL_M_SIZE);
 }
 
 VL_INLINE VL_M(_record) * VL_M(_find_hashed)(const vl_arena *a, const vl_map_pooled *m, const VL_M(_key) * key,

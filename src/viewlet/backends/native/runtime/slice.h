@@ -173,12 +173,22 @@ VL_INLINE vl_slice_slot *vl_slice_seek(const vl_arena *a, const vl_pool *pool, c
     }
 }
 
+/* The ids of a key; none where there is no record. */
+VL_INLINE vl_slice vl_slice_find(const vl_arena *a, const vl_pool *pool, const vl_slice_index *ix,
+                                 const vl_slice_kind *kind, const void *key, uint64_t word) {
+    const vl_slice_slot *slot = vl_slice_seek(a, pool, ix, kind, key, word);
+    return vl_slice_is_free(slot) ? (vl_slice){.ids = NULL, .n = 0} : vl_slice_ids(a, slot);
+}
+
 /* Hints alone: the first slot with this word, whosever it is. NULL: none. */
 VL_INLINE const vl_slice_slot *vl_slice_hint(const vl_arena *a, const vl_slice_index *ix, uint64_t word) {
     const vl_slice_slot *slots = vl_at(a, ix->slots);
     for (uint32_t i = (uint32_t)(word >> ix->shift); !vl_slice_is_free(&slots[i]); i = (i + 1) & ix->mask)
         if (slots[i].word == word) return &slots[i];
     return NULL;
+}
+VL_SHARED void vl_slice_prefetch(const vl_arena *a, const vl_slice_index *ix, uint64_t word) {
+    __builtin_prefetch((const vl_slice_slot *)vl_at(a, ix->slots) + (word >> ix->shift));
 }
 VL_FUNCTION void vl_slice_prefetch_ids(const vl_arena *a, const vl_slice_index *ix, uint64_t word) {
     const vl_slice_slot *slot = vl_slice_hint(a, ix, word);
@@ -247,19 +257,21 @@ VL_INLINE bool VL_S(_init)(vl_arena *a, vl_slice_index *ix) { return vl_slice_in
 
 #ifdef VL_SLICE_EXACT
 #define VL_S_SAME NULL
+#define VL_S_LOOKED(key) ((void)(key), NULL)
 #else
 VL_FUNCTION bool VL_S(_same)(const void *record, const void *key) {
     VL_S(_key) own = VL_S(_of)(record);
     return VL_S(_equal)(&own, key);
 }
 #define VL_S_SAME VL_S(_same)
+#define VL_S_LOOKED(key) (key)
 #endif
 
 static const vl_slice_kind VL_S(_kind) __attribute__((unused)) = {
     sizeof(VL_SM(_record)), offsetof(VL_SM(_record), VL_S(_at)), VL_S_SAME};
 
 VL_INLINE void VL_S(_prefetch)(const vl_arena *a, const vl_slice_index *ix, const VL_S(_key) * key) {
-    __builtin_prefetch((const vl_slice_slot *)vl_at(a, ix->slots) + (VL_S(_hash)(key) >> ix->shift));
+    vl_slice_prefetch(a, ix, VL_S(_hash)(key));
 }
 
 /* Once the slot is there: the ids. Once these are there: the records of the last few, where a loop begins. */
@@ -271,11 +283,10 @@ VL_INLINE void VL_S(_prefetch_records)(const vl_arena *a, const vl_map_pooled *m
     vl_slice_prefetch_records(a, &m->pool, ix, VL_S(_hash)(key), sizeof(VL_SM(_record)));
 }
 
-/* The kind is constant here: the compiler leaves the look at a record out where words tell. */
+/* The kind is constant here: where this is compiled in line, the look at a record is left out if words tell. */
 VL_INLINE vl_slice VL_S(_find)(const vl_arena *a, const vl_map_pooled *m, const vl_slice_index *ix,
                                const VL_S(_key) * key) {
-    const vl_slice_slot *slot = vl_slice_seek(a, &m->pool, ix, &VL_S(_kind), key, VL_S(_hash)(key));
-    return vl_slice_is_free(slot) ? (vl_slice){.ids = NULL, .n = 0} : vl_slice_ids(a, slot);
+    return vl_slice_find(a, &m->pool, ix, &VL_S(_kind), VL_S_LOOKED(key), VL_S(_hash)(key));
 }
 
 /* A record that is not in the index yet. VL_E_LOST when it cannot be stored. */
@@ -290,6 +301,7 @@ VL_INLINE void VL_S(_drop)(vl_arena *a, vl_map_pooled *m, vl_slice_index *ix, VL
 }
 
 #undef VL_S_SAME
+#undef VL_S_LOOKED
 #undef VL_SLICE_EXACT
 #undef VL_S
 #undef VL_SM
