@@ -246,7 +246,8 @@ def _steps(lookup: Lookup, records: Mapping[str, CRecord], *, looped: bool) -> I
 def _tree_steps(body: Block, columns: set[str], records: Mapping[str, CRecord]) -> Iterator[_Step]:
     """The trees of ordered indexes that are kept for each value of some columns: slots, trees, roots.
 
-    Of a dense index, the cell. (What it has instead of a root, an array, begins in the same place.)
+    Of a dense index, the cell and the sum of its eight. (What it has instead of a root, an array, begins in
+    the same place.)
     """
     for op in body:
         if not isinstance(op, Add) or op.later:

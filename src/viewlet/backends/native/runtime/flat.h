@@ -141,6 +141,13 @@ VL_INLINE void FLAT_(add)(const vl_arena *a, FLAT_NAME *f, int64_t k, const FLAT
     }
 }
 
+/* Asks for the two places of a key that are most often not in the cache. */
+VL_INLINE void FLAT_(prefetch)(const vl_arena *a, const FLAT_NAME *f, int64_t k) {
+    const FLAT_(held) *level = FLAT_(cells)(a, f);
+    __builtin_prefetch(&level[FLAT_(slot)(f, k)]);
+    __builtin_prefetch(&level[f->capacity + (FLAT_(slot)(f, k) >> 3)]);
+}
+
 /* The sum of the first `slots` slots: what stands before them among its eight, level by level. */
 VL_INLINE FLAT_(rec) FLAT_(prefix)(const vl_arena *a, const FLAT_NAME *f, uint64_t slots) {
     FLAT_(held) sum;

@@ -219,10 +219,9 @@ VL_FUNCTION bool SUMS_(following)(const vl_arena *a, const SUMS_NAME *t, const i
     return true;
 }
 
-/* Ask for the place of a key, if it can be told without looking. */
+/* Ask for the places of a key, if they can be told without looking. */
 VL_INLINE void SUMS_(prefetch)(const vl_arena *a, const SUMS_NAME *t, int64_t k) {
-    if (t->is_dense && SUMS_(dense_inside)(&t->dense, k))
-        __builtin_prefetch(SUMS_(dense_cells)(a, &t->dense) + SUMS_(dense_slot)(&t->dense, k));
+    if (t->is_dense && SUMS_(dense_inside)(&t->dense, k)) SUMS_(dense_prefetch)(a, &t->dense, k);
 }
 
 VL_FUNCTION SUMS_(rec) SUMS_(total)(const vl_arena *a, const SUMS_NAME *t) {
