@@ -23,6 +23,13 @@ MODES = {
 SANITIZED_BY_DEFAULT = ("tiny maximum", "tiny cumulative", "pair", "wide keys")
 """Shapes that the quick tests build with sanitizers, and the others plainly; the long ones do both."""
 
+for_long = pytest.mark.parametrize(
+    ("mode", "seed"),
+    [("plain", 2), ("plain", 3), ("sanitized", 4), ("sanitized", 5)],
+    indirect=["mode"],
+)
+"""A seed runs in one mode alone: the reference takes most of the time, and says the same in both."""
+
 Run = Callable[[list[int]], list[int]]
 Build = Callable[..., Run]
 

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from indexes.conftest import Build
+from indexes.conftest import Build, for_long
 from indexes.words import INT64_MAX, INT64_MIN, compare, wide
 from viewlet.indexes import Boundary, FenwickMap, OrderedMap, Record
 from viewlet.indexes.record import is_empty, minus
@@ -82,7 +82,7 @@ def test_dense_form_agrees_with_the_tree(build: Build, low: int, high: int) -> N
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(2, 8))
+@for_long
 @pytest.mark.parametrize(("low", "high"), DOMAINS)
 def test_dense_form_agrees_with_the_tree_for_long(build: Build, low: int, high: int, seed: int) -> None:
     fuzz(build, seed, 6000, low, high)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from indexes.conftest import Build
+from indexes.conftest import Build, for_long
 from indexes.words import INT64_MAX, INT64_MIN, compare, wide
 from viewlet.indexes import OrderedMultiset
 
@@ -85,7 +85,7 @@ def test_multiset_agrees_with_the_reference(build: Build, wide_keys: bool) -> No
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(2, 8))
+@for_long
 @pytest.mark.parametrize("wide_keys", [False, True])
 def test_multiset_agrees_with_the_reference_for_long(build: Build, wide_keys: bool, seed: int) -> None:
     fuzz(build, seed, 25, wide_keys)

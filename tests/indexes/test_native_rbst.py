@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from indexes.conftest import Build
+from indexes.conftest import Build, for_long
 from indexes.words import INT64_MAX, INT64_MIN, compare, wide
 from viewlet.indexes import RangeTree
 
@@ -76,6 +76,6 @@ def test_range_tree_agrees_with_the_reference(build: Build, value: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(2, 8))
+@for_long
 def test_range_tree_agrees_with_the_reference_for_long(build: Build, seed: int) -> None:
     fuzz(build, "int64_t", seed, 20000)

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from indexes.conftest import Build
+from indexes.conftest import Build, for_long
 from indexes.words import INT64_MAX, INT64_MIN, compare, wide
 from viewlet.indexes import Record, RpaiTree
 
@@ -93,7 +93,7 @@ def test_rpai_agrees_with_the_reference(build: Build, shape: str, scale: int) ->
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(2, 10))
+@for_long
 @pytest.mark.parametrize("scale", [30, 400, 5000, 2**40])
 @pytest.mark.parametrize("shape", SHAPES)
 def test_rpai_agrees_with_the_reference_for_long(build: Build, shape: str, scale: int, seed: int) -> None:

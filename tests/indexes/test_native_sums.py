@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from indexes.conftest import Build
+from indexes.conftest import Build, for_long
 from indexes.words import INT64_MAX, INT64_MIN, compare, wide
 from viewlet.indexes import OrderedMap, Record
 
@@ -88,7 +88,7 @@ def test_both_forms_agree_with_the_reference(build: Build, name: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(2, 8))
+@for_long
 @pytest.mark.parametrize("name", PHASES)
 def test_both_forms_agree_with_the_reference_for_long(build: Build, name: str, seed: int) -> None:
     fuzz(build, seed, 5000, PHASES[name][0])

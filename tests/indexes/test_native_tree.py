@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from indexes.conftest import Build
+from indexes.conftest import Build, for_long
 from indexes.words import INT64_MAX, INT64_MIN, bits, compare, wide
 from viewlet.indexes import Boundary, MaximumMap, OrderedMap, Record
 from viewlet.indexes.record import is_empty, plus
@@ -269,7 +269,7 @@ def test_tree_agrees_with_the_reference(build: Build, shape: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(2, 12))
+@for_long
 @pytest.mark.parametrize("shape", SHAPES)
 def test_tree_agrees_with_the_reference_for_long(build: Build, shape: str, seed: int) -> None:
     fuzz(build, SHAPES[shape], seed, steps=20000)
