@@ -144,15 +144,16 @@ def empty(catalog: Catalog, table: str) -> pa.Table:
 
 
 def orders(index: np.ndarray, task: Task) -> pa.Table:
-    """Orders of a book; PSP's volumes, not its prices, are what it searches among."""
+    """Orders of a book, ``tick`` apart in what is searched among: in PSP that is volumes, not prices."""
     wide = task.query == "psp"
+    volumes, prices = (task.tick, 1) if wide else (1, task.tick)
     return pa.table(
         {
             "t": index,
             "id": index,
             "broker_id": draws.integers(0, "broker", index, 0, BROKERS),
-            "volume": draws.integers(0, "volume", index, 1, (task.n if wide else 100) + 1),
-            "price": task.tick * draws.integers(0, "price", index, 1, task.n + 1),
+            "volume": volumes * draws.integers(0, "volume", index, 1, (task.n if wide else 100) + 1),
+            "price": prices * draws.integers(0, "price", index, 1, task.n + 1),
         }
     )
 
