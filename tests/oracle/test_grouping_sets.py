@@ -32,17 +32,21 @@ VIEWS = {
 FEW = ("rollup", "marked", "computed", "joined")
 
 
-def stream(count: int) -> Stream:
+def rows_alike(count: int) -> pa.Table:
+    """Rows of few different numbers and letters, which groups, ranks and frames find alike."""
     places = range(count)
-    r = pa.table(
+    return pa.table(
         {
             "a": [i * 7 % 3 for i in places],
             "b": [i * 5 % 9 - 3 for i in places],
             "c": ["xyz"[i * 11 % 3] for i in places],
         }
     )
-    s = pa.table({"a": [i % 4 for i in places], "d": [i % 2 for i in places]})
-    return churn(with_nulls({"r": r, "s": s}, 0.15), 3, deletions=0.7)
+
+
+def stream(count: int) -> Stream:
+    s = pa.table({"a": [i % 4 for i in range(count)], "d": [i % 2 for i in range(count)]})
+    return churn(with_nulls({"r": rows_alike(count), "s": s}, 0.15), 3, deletions=0.7)
 
 
 @engines

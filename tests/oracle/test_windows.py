@@ -7,6 +7,7 @@ import pytest
 
 import viewlet
 from oracle.harness import Engine, engines, replay_everyhow
+from oracle.test_grouping_sets import rows_alike
 from viewlet.errors import SqlError
 from viewlet.workloads.stream import Stream, churn, with_nulls
 
@@ -62,15 +63,8 @@ FEW = ("shares", "ranks", "running", "best", "of_groups", "near", "neighbours")
 
 def stream(count: int) -> Stream:
     places = range(count)
-    r = pa.table(
-        {
-            "a": [i * 7 % 3 for i in places],
-            "b": [i * 5 % 9 - 3 for i in places],
-            "c": ["xyz"[i * 11 % 3] for i in places],
-        }
-    )
     s = pa.table({"k": list(places), "a": [i % 3 for i in places], "d": [i * 5 % 4 for i in places]})
-    nullable = with_nulls({"r": r, "s": s.drop_columns("k")}, 0.15)
+    nullable = with_nulls({"r": rows_alike(count), "s": s.drop_columns("k")}, 0.15)
     keyed = {"s": nullable["s"].add_column(0, "k", s["k"])}
     free = churn({"r": nullable["r"]}, 3, deletions=0.7)
     return free.then(churn(keyed, 3, deletions=0.7, duplicates=0))
