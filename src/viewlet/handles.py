@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -84,14 +85,23 @@ class TableHandle(Relation):
 
     def add(self, *values: Any) -> int:
         """Insert one row, given in column order; returns the commit version."""
-        version = self._database.change_row(self.name, values, 1)
-        self._shorten("add", 1)
-        return version
+        return self._change("add", 1, values)
 
     def remove(self, *values: Any) -> int:
         """Delete one row, given in column order; returns the commit version."""
-        version = self._database.change_row(self.name, values, -1)
-        self._shorten("remove", -1)
+        return self._change("remove", -1, values)
+
+    def _change(self, method: str, weight: int, values: tuple[Any, ...]) -> int:
+        """By the gate that took the method's place, if the method itself was taken from the handle before."""
+        gate = self.__dict__.get(method)
+        if gate is None:
+            return self._slowly(method, weight, *values)
+        version: int = gate(*values)
+        return version
+
+    def _slowly(self, method: str, weight: int, *values: Any) -> int:
+        version = self._database.change_row(self.name, values, weight)
+        self._shorten(method, weight)
         return version
 
     def _shorten(self, method: str, weight: int) -> None:
@@ -99,7 +109,7 @@ class TableHandle(Relation):
         if self._used and self._database.catalog[self.name].kind is TableKind.STREAM:
             present = self.__dict__.get(method)
             gate = self._database.row_gate(
-                self.name, weight, present, getattr(type(self), method).__get__(self)
+                self.name, weight, present, functools.partial(self._slowly, method, weight)
             )
             if gate is not None:
                 self.__dict__[method] = gate

@@ -223,3 +223,16 @@ def test_wrong_rows_are_named() -> None:
         r.add(1, 2)
     with pytest.raises(DataError, match="column 'k': NULL in a NOT NULL column"):
         r.add(None, 1, "x", 0.5, True)
+
+
+def test_a_method_taken_before_there_was_a_gate_goes_through_it() -> None:
+    db = database()
+    r = db.table("r")
+    add, slowly = r.add, r._slowly
+    add(1, 2, "x", 0.5, True)
+    add(1, 2, "x", 0.5, True)
+    assert has_gate(r)
+    asked: list[Any] = []
+    r._slowly = lambda *values: asked.append(values) or slowly(*values)  # type: ignore[method-assign,func-returns-value]
+    add(1, 2, "x", 0.5, True)
+    assert (db.view("total").value, asked) == (6, [])
