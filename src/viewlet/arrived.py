@@ -21,6 +21,7 @@ from viewlet.backends.native.counts import MOST_COLUMNS, RowCounts
 from viewlet.changes import rows_of
 from viewlet.places import KeyPlaces
 from viewlet.sql.catalog import Table
+from viewlet.values import to_arrow
 
 FEW_ROWS = 1_000
 """Below this many rows a dict is good enough, and nothing needs to be compiled."""
@@ -78,11 +79,20 @@ class Arrived:
         if self._slots:
             places = self._places.find(leaving.select(self._slots))
             return bool((places >= 0).all()) and self.rows_at(places).equals(leaving)
+        return bool((self._copies(leaving) >= -changes.weights[going]).all())
+
+    def copies(self, rows: Sequence[Row]) -> list[int]:
+        """How often each of some rows is in the log of a table without a key, whose rows may be deleted."""
+        (batch,) = to_arrow(rows, self._table.columns).combine_chunks().to_batches()
+        found: list[int] = self._copies(batch).tolist()
+        return found
+
+    def _copies(self, rows: pa.RecordBatch) -> NDArray[np.int64]:
         if self._counts is None:
             self._counts = RowCounts(self._table)
             for earlier in self.log:
                 self._counts.apply(earlier)
-        return bool((self._counts.of(leaving) >= -changes.weights[going]).all())
+        return self._counts.of(rows)
 
     def _are_keys_free(self, changes: ArrowChanges, elsewhere: Mapping[Row, Row]) -> bool:
         """Is every key that comes new, or that of a row which goes, and none there twice?"""

@@ -1,7 +1,8 @@
 """The rows that a table keeps: a bag, and with a primary key an index on it.
 
 Arrow batches are kept as they came (``arrived.py``). Single rows that come later are put into the bag beside
-them, and join them when they have become many. Few rows, or rows whose deletion could not be checked there,
+them, and join them when they have become many; so do single rows that go, where no key is to be watched: then
+the bag *owes*, it has a row less than no times. Few rows, or rows whose deletion could not be checked there,
 are all in the bag.
 
 A batch is checked against them before anything changes: what it deletes must be there, and a key may occur
@@ -95,6 +96,7 @@ class KeptRows:
         self._slots = tuple(i for i, column in enumerate(table.columns) if column.name in table.key)
         self._by_key: dict[Row, Row] = {}
         self._beside: Sequence[Change] | None = None
+        self._owes = False
 
     @property
     def bag(self) -> Bag:
@@ -104,15 +106,18 @@ class KeptRows:
             for changes in self._arrived.drain():
                 self._take(changes)
             self._take(_changes(beside))  # last, for a key may have come and gone before it came here
+            self._owes = False
         return self._bag
 
     def present(self) -> Image:
         """What is kept, to be looked at before the next commit; few rows are all in a bag."""
+        self._settle()
         image = Image(self._bag, tuple(self._arrived.log))
         return Image(image.rows()) if self._arrived.rows < FEW_ROWS else image
 
     def image(self) -> Image:
         """What is kept, as it is now and will stay: later commits do not change it."""
+        self._settle()
         return Image(dict(self._bag), tuple(self._arrived.log))
 
     def net(self, batch: Batch, on_conflict: OnConflict) -> Sequence[Change]:
@@ -123,8 +128,8 @@ class KeptRows:
         >>> kept.net(Batch([Change((1,), -1), Change((2,), 1), Change((1,), 1)]), "error")
         [Change(row=(2,), weight=1)]
         """
-        if self._is_beside(batch):
-            self._beside = self._net_in_bag(batch, on_conflict)
+        self._beside = self._net_beside(batch, on_conflict)
+        if self._beside is not None:
             return self._beside
         changes, lasts = batch.changes, self._arrived.lasts
         if lasts:  # not for a few rows are all others turned into a bag
@@ -139,15 +144,25 @@ class KeptRows:
         assert self.bag is self._bag, "all rows and keys are at hand now"
         return self._net_in_bag(batch, on_conflict)
 
-    def _is_beside(self, batch: Batch) -> bool:
-        """Are these few Python rows that concern no row which came as Arrow?"""
+    def _net_beside(self, batch: Batch, on_conflict: OnConflict) -> list[Change] | None:
+        """The net changes of few Python rows, if they can be put beside what came as Arrow.
+
+        They can if they have no key of a row there; without keys, if all is there or in the bag that they
+        delete.
+        """
         changes = batch.changes
         if isinstance(changes, ArrowChanges) or len(changes) > SINGLE_ROWS or not self._arrived.log:
-            return False
+            return None
         if self.table.key:
-            return not self._arrived.has_any(self._keys(batch))
+            return None if self._arrived.has_any(self._keys(batch)) else self._net_in_bag(batch, on_conflict)
         net = consolidate((change.row, change.weight) for change in changes)
-        return all(weight > 0 or self._bag.get(row, 0) + weight >= 0 for row, weight in net.items())
+        rest = {row: self._bag.get(row, 0) + weight for row, weight in net.items() if weight < 0}
+        owed = [row for row, weight in rest.items() if weight < 0]
+        if owed and not self._arrived.lasts:
+            return None
+        if owed and any(n + rest[row] < 0 for row, n in zip(owed, self._arrived.copies(owed), strict=True)):
+            return None
+        return _changes(net)
 
     def _net_in_bag(self, batch: Batch, on_conflict: OnConflict) -> list[Change]:
         """The net changes where all rows that they concern are in the bag."""
@@ -180,11 +195,18 @@ class KeptRows:
         columns = to_arrow([change.row for change in changes], self.table.columns).columns
         return arrow_changes(self.table, columns, np.array([change.weight for change in changes], np.int64))
 
+    def _settle(self) -> None:
+        """Let no row be there less than no times, beside others that are."""
+        if self._owes and self._arrived.lasts:
+            self._unfold()
+        elif self._owes:
+            assert self.bag is self._bag, "all rows are in the bag now"
+
     def _unfold(self) -> None:
-        """Let rows of the bag join what came as Arrow, while they are the fewer."""
-        if self._bag and len(self._bag) <= self._arrived.rows:
+        """Let rows of the bag join what came as Arrow, while they are the fewer; and if it owes any."""
+        if self._bag and (self._owes or len(self._bag) <= self._arrived.rows):
             single = self._as_arrow(_changes(self._bag))
-            self._bag, self._by_key = {}, {}
+            self._bag, self._by_key, self._owes = {}, {}, False
             assert self._is_plain(single), "what is in the bag is in no log"
             self._arrived.add(single)
 
@@ -206,6 +228,7 @@ class KeptRows:
             weight = self._bag.get(change.row, 0) + change.weight
             if weight:
                 self._bag[change.row] = weight
+                self._owes |= weight < 0
             else:
                 del self._bag[change.row]
             if self._slots:
