@@ -81,11 +81,15 @@ def test_all_suites_run_even_if_one_fails(tree: Path, capfd: pytest.CaptureFixtu
 
 
 def test_the_index_keeps_what_other_runs_found(tree: Path) -> None:
+    found = tree / "results" / "deep" / "other" / "README.md"
     assert main(["bench", "deep"]) == 1
+    assert "| not yet |" in (tree / "results" / "README.md").read_text()
+    found.parent.mkdir(parents=True)
+    found.touch()
     assert main(["bench", "small"]) == 0
     (*_, deep, other, small) = (tree / "results" / "README.md").read_text().splitlines()
     assert "failed (3)" in deep
-    assert "not yet" in other
+    assert "earlier | | | [README.md](deep/other/README.md)" in other
     assert "[table.md](small/table.md)" in small
     assert main(["bench", "small", "--quick"]) == 0
     assert (tree / "results" / "README.md").read_text().splitlines()[-1] == small

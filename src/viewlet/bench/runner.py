@@ -98,9 +98,14 @@ def write_index(root: Path, suites: Iterable[Suite]) -> Path:
 
 
 def _cells(root: Path, suite: Suite, run: Mapping[str, Any] | None) -> str:
-    if run is None:
-        return "not yet | | |"
     where = suite.results().relative_to(root / "results")
+    if run is None:
+        page = suite.results() / "README.md"
+        return (
+            f"earlier | | | [README.md]({(where / page.name).as_posix()})"
+            if page.exists()
+            else "not yet | | |"
+        )
     files = ", ".join(f"[{name}]({(where / name).as_posix()})" for name in run["files"])
     state = f"{run['seconds']} s" if run["exit_code"] == 0 else f"failed ({run['exit_code']})"
     return f"{run['measured']}, {run['version']} | {run['machine']} | {state} | {files or 'printed only'}"
