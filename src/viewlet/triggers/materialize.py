@@ -223,7 +223,7 @@ class Materializer:
         axes = {name for own, _ in mixed for name in own & part.own}
         if len(axes) != 1 or not all(isinstance(f, Cond) for _, f in mixed):
             return False
-        (axis,) = (v for v in factor_variables(part.factors[0]) if v.name in axes)
+        axis = next(v for v in factor_variables(part.factors[0]) if v.name in axes)  # of two columns, perhaps
         known = frozenset(name for own, _ in mixed for name in own) - axes
         return axis.type.is_exact and all(as_range(MapRef("", (axis,)), [f], known) for _, f in mixed)
 
