@@ -15,8 +15,8 @@ where ``<`` is the order that ORDER BY asks for (:mod:`.window_frames`). Where n
                                                   (SELECT MAX(f.o) FROM D f WHERE f.p <=> d.p AND f.o < d.o))
 
 and so on for LEAD, FIRST_VALUE and LAST_VALUE. Such queries are what aggregate indexes are for: one change
-costs a search for each row of its partition, not for each pair. What depends on the order of rows that ORDER
-BY leaves open is refused.
+costs a search for each row of its partition, not for each pair, unless the key of ORDER BY may be NULL or a
+neighbour is asked for. What depends on the order of rows that ORDER BY leaves open is refused.
 """
 
 from __future__ import annotations
@@ -153,14 +153,31 @@ class _Block:
         return changed
 
     def _unaliased(self, node: exp.Expr) -> exp.Expr:
-        """A condition of QUALIFY, which may name columns of the result."""
+        """A condition of QUALIFY, which may name columns of the result that no column of FROM hides."""
         aliased = {item.alias.lower(): item.this for item in self._select.expressions if item.alias}
 
         def meant(part: exp.Expr) -> exp.Expr:
             is_alias = isinstance(part, exp.Column) and not part.table and part.name.lower() in aliased
-            return aliased[part.name.lower()].copy() if is_alias else part
+            if not is_alias or self._is_of_from(part):
+                return part
+            return aliased[part.name.lower()].copy()
 
         return node.copy().transform(meant)
+
+    def _is_of_from(self, column: exp.Column) -> bool:
+        """Has FROM a column of this name? Refused where it is not known."""
+        first = [self._select.args["from_"]] if self._select.args.get("from_") else []
+        for source in (clause.this for clause in [*first, *(self._select.args.get("joins") or [])]):
+            name = source.name.lower()
+            if isinstance(source, exp.Table) and name in self._catalog and name not in self._shadowed:
+                names = set(self._catalog[name].column_names)
+            else:
+                names = {found.lower() for found in getattr(source, "named_selects", ["*"])}
+            if column.name.lower() in names:
+                return True
+            if "*" in names:
+                raise unsupported(column, f"{column.name} in QUALIFY", "write out what it stands for")
+        return False
 
     def _outer(self, node: exp.Expr) -> exp.Expr:
         """An expression of the SELECT list over the rows that it now stands outside of."""
