@@ -97,6 +97,7 @@ def test_they_are_nested_queries_natively() -> None:
         ("sum(b) OVER (ORDER BY b ROWS UNBOUNDED PRECEDING)", "the frame ROWS"),
         ("sum(b) OVER w", "there is no window 'w'"),
         ("a + 1 AS x FROM (SELECT * FROM r) q QUALIFY x < sum(b) OVER () --", "x in QUALIFY"),
+        ("-b AS y FROM (SELECT a, b FROM r) q (y, b) QUALIFY y < sum(b) OVER () --", "y in QUALIFY"),
         ("r.*, sum(b) OVER ()", r"r.\* beside window functions"),
         ("a FROM r WHERE rank() OVER (ORDER BY b) = 1 --", "outside of SELECT, QUALIFY and ORDER BY"),
         ("sum(rank() OVER (ORDER BY b))", "inside of an aggregate"),

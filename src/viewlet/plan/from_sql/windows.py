@@ -157,22 +157,24 @@ class _Block:
         aliased = {item.alias.lower(): item.this for item in self._select.expressions if item.alias}
 
         def meant(part: exp.Expr) -> exp.Expr:
-            is_alias = isinstance(part, exp.Column) and not part.table and part.name.lower() in aliased
-            if not is_alias or self._is_of_from(part):
-                return part
-            return aliased[part.name.lower()].copy()
+            found = (
+                aliased.get(part.name.lower()) if isinstance(part, exp.Column) and not part.table else None
+            )
+            return part if found is None or self._is_of_from(part) else found.copy()
 
         return node.copy().transform(meant)
 
-    def _is_of_from(self, column: exp.Column) -> bool:
+    def _is_of_from(self, column: exp.Expr) -> bool:
         """Has FROM a column of this name? Refused where it is not known."""
         first = [self._select.args["from_"]] if self._select.args.get("from_") else []
         for source in (clause.this for clause in [*first, *(self._select.args.get("joins") or [])]):
             name = source.name.lower()
             if isinstance(source, exp.Table) and name in self._catalog and name not in self._shadowed:
                 names = set(self._catalog[name].column_names)
+            elif isinstance(source, exp.Subquery) and not source.alias_column_names:
+                names = {found.lower() for found in source.named_selects}
             else:
-                names = {found.lower() for found in getattr(source, "named_selects", ["*"])}
+                names = {"*"}
             if column.name.lower() in names:
                 return True
             if "*" in names:
