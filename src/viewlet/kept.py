@@ -1,9 +1,8 @@
 """The rows that a table keeps: a bag, and with a primary key an index on it.
 
 Arrow batches are kept as they came (``arrived.py``). Single rows that come later are put into the bag beside
-them, and join them when they have become many; so do single rows that go, where no key is to be watched: then
-the bag *owes*, it has a row less than no times. Few rows, or rows whose deletion could not be checked there,
-are all in the bag.
+them, and join them when they have become many; so do single rows that go: then the bag *owes*, it has a row
+less than no times. Few rows, or rows whose deletion could not be checked there, are all in the bag.
 
 A batch is checked against them before anything changes: what it deletes must be there, and a key may occur
 once. Only the net effect of a batch counts, so the order of its rows does not matter, except that of two
@@ -95,6 +94,7 @@ class KeptRows:
         self._arrived = Arrived(table, native)
         self._slots = tuple(i for i, column in enumerate(table.columns) if column.name in table.key)
         self._by_key: dict[Row, Row] = {}
+        self._owed_by_key: dict[Row, Row] = {}
         self._beside: Sequence[Change] | None = None
         self._owes = False
 
@@ -102,12 +102,16 @@ class KeptRows:
     def bag(self) -> Bag:
         """All rows, each with its number of copies."""
         if self._arrived.log:
-            beside, self._bag, self._by_key = self._bag, {}, {}
+            beside = self._bag
+            self._empty()
             for changes in self._arrived.drain():
                 self._take(changes)
             self._take(_changes(beside))  # last, for a key may have come and gone before it came here
             self._owes = False
         return self._bag
+
+    def _empty(self) -> None:
+        self._bag, self._by_key, self._owed_by_key, self._owes = {}, {}, {}, False
 
     def present(self) -> Image:
         """What is kept, to be looked at before the next commit; few rows are all in a bag."""
@@ -147,14 +151,15 @@ class KeptRows:
     def _net_beside(self, batch: Batch, on_conflict: OnConflict) -> list[Change] | None:
         """The net changes of few Python rows, if they can be put beside what came as Arrow.
 
-        They can if they have no key of a row there; without keys, if all is there or in the bag that they
-        delete.
+        Rows that they delete or replace are looked up there; where those must not be deleted, the new rows
+        may have no key of theirs.
         """
         changes = batch.changes
         if isinstance(changes, ArrowChanges) or len(changes) > SINGLE_ROWS or not self._arrived.log:
             return None
         if self.table.key:
-            return None if self._arrived.has_any(self._keys(batch)) else self._net_in_bag(batch, on_conflict)
+            present = self._present_by_key(self._keys(batch))
+            return None if present is None else _changes(self._net_by_key(batch, on_conflict, present))
         net = consolidate((change.row, change.weight) for change in changes)
         rest = {row: self._bag.get(row, 0) + weight for row, weight in net.items() if weight < 0}
         owed = [row for row, weight in rest.items() if weight < 0]
@@ -163,6 +168,19 @@ class KeptRows:
         if owed and any(n + rest[row] < 0 for row, n in zip(owed, self._arrived.copies(owed), strict=True)):
             return None
         return _changes(net)
+
+    def _present_by_key(self, keys: Sequence[Row]) -> Mapping[Row, Row] | None:
+        """The present rows with some keys, of the bag and of what came as Arrow.
+
+        ``None`` if one of them came as Arrow and must not be deleted there.
+        """
+        elsewhere = [key for key in keys if key not in self._by_key and key not in self._owed_by_key]
+        if not elsewhere or not self._arrived.has_any(elsewhere):
+            return self._by_key
+        if not self._arrived.lasts:
+            return None
+        inside = {key: self._by_key[key] for key in keys if key in self._by_key}
+        return inside | self._arrived.present(elsewhere)
 
     def _net_in_bag(self, batch: Batch, on_conflict: OnConflict) -> list[Change]:
         """The net changes where all rows that they concern are in the bag."""
@@ -206,7 +224,7 @@ class KeptRows:
         """Let rows of the bag join what came as Arrow, while they are the fewer; and if it owes any."""
         if self._bag and (self._owes or len(self._bag) <= self._arrived.rows):
             single = self._as_arrow(_changes(self._bag))
-            self._bag, self._by_key, self._owes = {}, {}, False
+            self._empty()
             assert self._is_plain(single), "what is in the bag is in no log"
             self._arrived.add(single)
 
@@ -232,10 +250,17 @@ class KeptRows:
             else:
                 del self._bag[change.row]
             if self._slots:
-                if weight:
-                    self._by_key[self._key(change.row)] = change.row
-                else:
-                    del self._by_key[self._key(change.row)]
+                self._take_key(change, weight)
+
+    def _take_key(self, change: Change, weight: int) -> None:
+        """Know by its key a row that the bag now has so often, or owes."""
+        key = self._key(change.row)
+        if weight:
+            (self._by_key if weight > 0 else self._owed_by_key)[key] = change.row
+        elif change.weight < 0:
+            del self._by_key[key]
+        else:  # of a log that is drained, several rows of one key may have been owed
+            self._owed_by_key.pop(key, None)
 
     def count(self) -> int:
         """The number of rows, copies included."""

@@ -11,7 +11,7 @@ top-k.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -44,6 +44,8 @@ NUMBERS = frozenset({Kind.TINYINT, Kind.SMALLINT, Kind.INT, Kind.BIGINT, Kind.FL
 
 class Compiled:
     """Views of streams, fed with the changes of the tables."""
+
+    needs_changes_alone = True
 
     def __init__(
         self,
@@ -198,13 +200,19 @@ def fragments_of(partition: Partition, values: Any) -> Any:
     if kind in NUMBERS or kind is Kind.DATE:
         numbers = values.cast(pa.int32()) if kind is Kind.DATE else values
         filled = (pc.fill_null(numbers, 0) if numbers.null_count else numbers).to_numpy()
-        found = np.searchsorted(np.array(partition.bounds, filled.dtype), filled, side="right")
+        found = np.searchsorted(_bounds(partition, filled.dtype), filled, side="right")
         if numbers.null_count:
             found[pc.is_null(values).to_numpy(zero_copy_only=False)] = NULL_FRAGMENT
         return pa.array(found.astype(np.int32))
     encoded = values.combine_chunks().dictionary_encode()
     known = [partition.fragment_of(v) for v in read_column(encoded.dictionary, column, partition.table)]
     return pc.fill_null(pc.take(pa.array(known, pa.int32()), encoded.indices), NULL_FRAGMENT)
+
+
+@lru_cache(maxsize=64)
+def _bounds(partition: Partition, kind: np.dtype[Any]) -> np.ndarray[Any, Any]:
+    """The inner bounds as an array: for a small batch, making it would be half of the work."""
+    return np.array(partition.bounds, kind)
 
 
 def _selection(plan: Plan, scans: Sequence[Scan]) -> exp.Expr | None:

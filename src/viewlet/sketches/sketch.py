@@ -204,9 +204,38 @@ class Sketch:
             self.version = self._backend.version()
             return
         began = time.perf_counter()
+        followed = self._follow_at_hand()
+        if followed is None:
+            followed = self._follow_in_snapshot()
+        if followed:
+            self.costs.followed(followed, time.perf_counter() - began)
+
+    def _follow_at_hand(self) -> int | None:
+        """Follow changes that are all in this process; ``None`` if more must be read, or it is cheaper."""
+        state = self._state
+        if state is None or not state.needs_changes_alone or self.version is None:
+            return None
+        found = None
+        if self.maintain != "recapture" and not self.costs.behind:
+            found = self._backend.at_hand(self.version, self.schema)
+        if found is None:
+            return None
+        version, staged = found
+        changes = sum(staged.values())
+        if changes and self.maintain == "auto" and self.costs.light_is_cheaper(changes):
+            return None
+        self._check_assumptions(staged)
+        if staged and not self._change(state, staged):
+            self._state = None
+            return None
+        self.version = self._state_version = version
+        return changes
+
+    def _follow_in_snapshot(self) -> int:
+        """Bring the sketch up to date by what the database tells: by so many changes, or by a capture."""
+        followed = 0
         with self._backend.snapshot():
             staged = None if self.version is None else self._backend.stage(self.version, self.schema)
-            followed = 0
             if staged is None:
                 self._check_data()
                 self.recapture()
@@ -215,8 +244,7 @@ class Sketch:
             self.version = self._backend.version()
             if not self.costs.behind:
                 self._state_version = self.version
-        if followed:
-            self.costs.followed(followed, time.perf_counter() - began)
+        return followed
 
     def _follow(self, staged: dict[str, int]) -> int:
         """Bring the sketch up to date by so many changes; by 0 if it was captured again instead."""
@@ -230,19 +258,23 @@ class Sketch:
         behind: dict[str, int] | None = staged
         if self.costs.behind:
             behind = self._backend.stage(self._state_version, self.schema)
-        try:
-            if behind is None:
-                raise ExhaustedError("the changes that the state has not seen are forgotten")
-            self._state.change(frozenset(behind))
-            self._found = self._state.fragments()
-        except (ExhaustedError, NotLinearError):
+        if behind is None or not self._change(self._state, behind):
             self.recapture()
             return 0
+        followed, self.costs.behind = sum(staged.values()) + self.costs.behind, 0
+        return followed
+
+    def _change(self, state: State, staged: Iterable[str]) -> bool:
+        """Let the state follow the staged changes of some tables; ``False`` if it cannot."""
+        try:
+            state.change(frozenset(staged))
+            self._found = state.fragments()
+        except (ExhaustedError, NotLinearError):
+            return False
         except BaseException:
             self.invalidate()
             raise
-        followed, self.costs.behind = sum(staged.values()) + self.costs.behind, 0
-        return followed
+        return True
 
     def _capture_lightly(self, changes: int) -> None:
         """Find the fragments, but leave the state where it is, to follow from there later."""

@@ -28,6 +28,9 @@ class State(Protocol):
     keep: Keep
     """What keeps it; never ``auto``."""
 
+    needs_changes_alone: bool
+    """Does it read nothing of the database but the staged changes?"""
+
     def load(self) -> None:
         """Start over from the data as it is."""
 
@@ -54,6 +57,7 @@ class OperatorState:
     """Incremental operators below fragment counters."""
 
     keep: Keep = "operators"
+    needs_changes_alone = False
 
     def __init__(
         self,

@@ -75,6 +75,12 @@ class Backend(Reader, Protocol):
     def stage(self, since: Version, tables: Iterable[Table]) -> dict[str, int] | None:
         """Let ``staged`` mean the changes since a version, and count them; ``None`` if they are unknown."""
 
+    def at_hand(self, since: Version, tables: Iterable[Table]) -> tuple[Version, dict[str, int]] | None:
+        """The present version, with the changes since one staged and counted, if all are in this process.
+
+        Then a state that needs the changes alone reads nothing in the database, and needs no snapshot of it.
+        """
+
     def pending(self, since: Version, tables: Iterable[Table]) -> int | None:
         """How many changes there were since a version, about; ``None`` if they are unknown."""
 

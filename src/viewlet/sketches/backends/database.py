@@ -169,6 +169,9 @@ class ViewletDatabase:
         """Changes are not kept: what no view follows is captured again."""
         return {} if since == self.version() else None
 
+    def at_hand(self, since: Version, tables: Iterable[Table]) -> None:
+        """Nothing is: views follow the changes."""
+
     def pending(self, since: Version, tables: Iterable[Table]) -> int | None:
         """Changes are not kept."""
         return 0 if since == self.version() else None

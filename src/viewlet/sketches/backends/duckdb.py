@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from typing import Any, cast
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from sqlglot import exp
 
 from viewlet.backends.base import Change
@@ -319,17 +320,39 @@ class DuckDB:
     def stage(self, since: Version, tables: Iterable[Table]) -> dict[str, int] | None:
         """The logs after a version, unless a table changed behind the store's back."""
         names = tuple(table.name for table in tables)
-        known = {name: rest for name, *rest in self._connection.execute(self._state_of(names)).fetchall()}
         self._since, self._since_is_set = since, False
-        for place, name in enumerate(names):
-            expected, first, self._number, *counts = known[name]
-            if counts[place] != expected:
+        self._number, known = self._look(names)
+        for name, (is_expected, first) in known.items():
+            if not is_expected:
                 self._next_version()
                 self._reset(name)
                 return None
             if since < first:
                 return None
-        return self._staged_counts(since, names)
+        counts = self._counts_at_hand(since, self._number, names)
+        if counts is None:
+            after = f"WHERE {VERSION} > {since}"
+            counts = {name: self._fetch(f"SELECT count(*) FROM {_log(name)} {after}")[0][0] for name in names}
+        return {name: count for name, count in counts.items() if count}
+
+    def at_hand(self, since: Version, tables: Iterable[Table]) -> tuple[Version, dict[str, int]] | None:
+        """Those that went through this object, if no others did: a single look tells, of one moment."""
+        names = tuple(table.name for table in tables)
+        self._since, self._since_is_set = since, False
+        version, known = self._look(names)
+        counts = self._counts_at_hand(since, version, names)
+        if counts is None or not all(is_expected for is_expected, _ in known.values()):
+            return None
+        return version, {name: count for name, count in counts.items() if count}
+
+    def _look(self, names: tuple[str, ...]) -> tuple[int, dict[str, tuple[bool, int]]]:
+        """The version; of each table whether it has as many rows as expected, and since when it is known."""
+        rows = {name: rest for name, *rest in self._connection.execute(self._state_of(names)).fetchall()}
+        known, number = {}, 0
+        for place, name in enumerate(names):
+            expected, first, number, *counts = rows[name]
+            known[name] = counts[place] == expected, first
+        return number, known
 
     def _state_of(self, names: tuple[str, ...]) -> Any:
         """The query for what is known of all tables and how many rows these have, parsed once.
@@ -342,18 +365,13 @@ class DuckDB:
             (self._parsed[names],) = self._connection.extract_statements(text)
         return self._parsed[names]
 
-    def _staged_counts(self, since: int, names: Sequence[str]) -> dict[str, int]:
-        """How many changes came after a version: in the batches at hand, if they are all, or in the logs."""
-        recent = [entry for entry in self._applied if entry[0] > since]
-        self._at_hand = {version for version, _, _ in recent} == set(range(since + 1, self.version() + 1))
-        if self._at_hand:
-            counts = {name: sum(len(rows) for _, of, rows in recent if of == name) for name in names}
-        else:
-            counts = {
-                name: self._fetch(f"SELECT count(*) FROM {_log(name)} WHERE {VERSION} > {since}")[0][0]
-                for name in names
-            }
-        return {name: count for name, count in counts.items() if count}
+    def _counts_at_hand(self, since: int, until: int, names: Sequence[str]) -> dict[str, int] | None:
+        """How many changes came between versions, if all of them went through this object."""
+        recent = [entry for entry in self._applied if since < entry[0] <= until]
+        self._at_hand = {version for version, _, _ in recent} == set(range(since + 1, until + 1))
+        if not self._at_hand:
+            return None
+        return {name: sum(len(rows) for _, of, rows in recent if of == name) for name in names}
 
     def pending(self, since: Version, tables: Iterable[Table]) -> int | None:
         """By what went through this object: whether to use a sketch is decided for every query."""
@@ -363,23 +381,24 @@ class DuckDB:
     def staged_columns(
         self, table: Table, columns: Sequence[Column], selection: exp.Expr | None
     ) -> pa.Table | None:
-        """The batches that went through this object, if there were no others.
-
-        To select among them is the query's business: here that is quick.
-        """
+        """The batches that went through this object, if there were no others; triggers select among them."""
+        if not self._at_hand:
+            return None
         parts = [
             rows for version, name, rows in self._applied if version > self._since and name == table.name
         ]
-        if selection is not None or not parts or not self._at_hand:
-            return None
         return pa.concat_tables(parts).select([*(column.name for column in columns), WEIGHT])
 
     def staged_rows(self, table: Table, columns: Sequence[Column]) -> list[Row]:
         """Some columns of the staged insertions."""
+        kinds = [column.type for column in columns]
+        at_hand = self.staged_columns(table, columns, None)
+        if at_hand is not None:
+            return arrow_rows(at_hand.filter(pc.greater(at_hand[WEIGHT], 0)).drop_columns([WEIGHT]), kinds)
         listed = ", ".join(f'"{column.name}"' for column in columns)
         appeared = f"{VERSION} > getvariable('{SINCE}') AND {WEIGHT} > 0"
         text = f"SELECT DISTINCT {listed} FROM {_log(table.name)} WHERE {appeared}"
-        return self.rows(text, [column.type for column in columns])
+        return self.rows(text, kinds)
 
     def forget(self, versions: Sequence[Version]) -> None:
         """Shorten the logs to what some sketch still has to see."""

@@ -244,6 +244,9 @@ class Parquet:
         self._show_staged()
         return {name: rows_in(paths) for name, paths in changed.items()}
 
+    def at_hand(self, since: Version, tables: Iterable[Table]) -> None:
+        """Nothing is: changes are in files."""
+
     def pending(self, since: Version, tables: Iterable[Table]) -> int | None:
         """From the footers of the files with changes."""
         changed = self._changes(since, tables)

@@ -308,6 +308,9 @@ class Postgres:
                 self._run(f"CREATE TEMP TABLE {log.copy_of(name)} ON COMMIT DROP AS SELECT * {unseen}")
                 self._copied.add(name)
 
+    def at_hand(self, since: Version, tables: Iterable[Table]) -> None:
+        """Nothing is: changes of any client are in the server's logs."""
+
     def pending(self, since: Version, tables: Iterable[Table]) -> int | None:
         """Counted in the logs."""
         counted = " + ".join(f"(SELECT count(*) {log.unseen(table.name, since)})" for table in tables)
