@@ -137,6 +137,8 @@ class Arrived:
         asked = list(dict.fromkeys(keys))
         places = self._places.find_rows(asked)
         known = [key for key, place in zip(asked, places.tolist(), strict=True) if place >= 0]
+        if not known:
+            return {}
         rows = rows_of(self._table.columns, self.rows_at(places[places >= 0]))
         return dict(zip(known, rows, strict=True))
 

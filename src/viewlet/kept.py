@@ -175,10 +175,10 @@ class KeptRows:
         ``None`` if one of them came as Arrow and must not be deleted there.
         """
         elsewhere = [key for key in keys if key not in self._by_key and key not in self._owed_by_key]
-        if not elsewhere or not self._arrived.has_any(elsewhere):
+        if not elsewhere:
             return self._by_key
         if not self._arrived.lasts:
-            return None
+            return None if self._arrived.has_any(elsewhere) else self._by_key
         inside = {key: self._by_key[key] for key in keys if key in self._by_key}
         return inside | self._arrived.present(elsewhere)
 
