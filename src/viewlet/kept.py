@@ -308,7 +308,13 @@ class KeptRows:
                     self._absent(row)
                 gone[key] = present
         new: dict[Row, Row] = {}
-        for row, weight in changes.items():
+        coming = [change.row for change in batch.changes if change.weight > 0]
+        # Of equal rows the last one counts where rows replace one another, else the first.
+        ordered = (
+            reversed(dict.fromkeys(reversed(coming))) if on_conflict == "update" else dict.fromkeys(coming)
+        )
+        for row in ordered:
+            weight = changes.get(row, 0)
             if weight <= 0:
                 continue
             key = self._key(row)

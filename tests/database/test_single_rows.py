@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import viewlet
@@ -132,6 +132,10 @@ def keyed_step(db: viewlet.Database, what: str, rows: list[Any]) -> None:
 
 @settings(max_examples=100, deadline=None)
 @given(steps=KEYED_STEPS)
+@example(steps=[("update", [(1, "y"), (1, "x"), (1, "y")])])
+@example(
+    steps=[("update", [(1, "y")]), ("remove key", (1, None)), ("error", [(1, "x")]), ("read", (0, None))]
+)
 def test_rows_with_a_key_are_what_came_and_did_not_go(steps: list[tuple[str, Any]]) -> None:
     db = viewlet.connect()
     db.execute(
