@@ -38,7 +38,7 @@ from viewlet.workers.operations import Run
 from viewlet.workloads import miniature, queries, schema
 from viewlet.workloads.stream import churn
 
-ACCIDENTS = ("worker", "executor", "directory", None)
+ACCIDENTS = {"worker": 35, "directory": 25, "executor": 4, None: 36}  # of 100: another executor takes long
 QUERY = queries("tpch")["q03"]
 DDL = schema("tpch").replace("PRIMARY KEY (l_orderkey, l_linenumber),", "")  # small data repeats line numbers
 MARKS = Path(tempfile.mkdtemp(prefix="viewlet-accidents-"))
@@ -58,6 +58,10 @@ def meet(accident: str | None, directory: Path) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
 
+def _accident() -> str | None:
+    return LUCK.choices(list(ACCIDENTS), list(ACCIDENTS.values()))[0]
+
+
 class UnluckyJobs(Jobs):
     """Jobs whose first partition meets accidents, each once."""
 
@@ -65,7 +69,7 @@ class UnluckyJobs(Jobs):
         task, name = super().task(sequence, blobs), self._executors.name
         if blobs[0] is None or not isinstance(pickle.loads(blobs[0]), Run):
             return task
-        accident, after, mark = LUCK.choice(ACCIDENTS), LUCK.random() < 0.5, MARKS / str(sequence)
+        accident, after, mark = _accident(), LUCK.random() < 0.5, MARKS / str(sequence)
 
         def unlucky(partition: int, rows: Iterator[int]) -> Any:
             due = partition == 0 and accident is not None and not mark.exists()
@@ -125,6 +129,8 @@ def main() -> None:
     seed, batches = int(sys.argv[1]), int(sys.argv[2])
     way = UnluckyJobs if sys.argv[3:] == ["jobs"] else UnluckyLines
     os.environ["PYSPARK_PYTHON"] = sys.executable
+    paths = [sys.path[0], os.environ.get("PYTHONPATH")]
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, paths))  # to find daemon.py
     from pyspark import cloudpickle
     from pyspark.sql import SparkSession
 
@@ -137,6 +143,9 @@ def main() -> None:
         .config("spark.task.maxFailures", "8")
         .config("spark.speculation", "false")
         .config("spark.deploy.maxExecutorRetries", "-1")
+        .config("spark.executor.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+        .config("spark.shuffle.io.retryWait", "100ms")  # for blocks that only a dead executor had
+        .config("spark.python.daemon.module", "spark.daemon")
         .getOrCreate()
     )
     spark.sparkContext.setLogLevel("OFF")

@@ -68,7 +68,7 @@ def choose_access(
         match op:
             case Loop(record, bound) if bound:
                 slices.setdefault(record, set()).add(tuple(i for i, _ in bound))
-            case Assign(record):
+            case Assign(record) | Gather(record, ()):
                 swept.add(record)
             case Seek(along=along, sums=sums):
                 summed.setdefault((along.record, along.axis), set()).update(sum_.field for sum_ in sums)

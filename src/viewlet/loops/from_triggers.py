@@ -161,10 +161,15 @@ def _groups(statements: Iterable[Statement], storage: Storage) -> Iterable[list[
 
 
 def _recompute(lowering: Lowering, group: list[Statement], block: BlockBuilder, env: Env) -> Block:
-    """``R{n, s} := ..``: by totals if there is one entry at most, else through a temporary."""
+    """``R{n, s} := ..``: by totals if there is one entry at most, else through a temporary.
+
+    ``R{n, s} := 0`` with all fields of R empties it.
+    """
     storage = lowering.storage
     record = storage.records[storage.layout.places[group[0].target].record]
     fields = [storage.layout.places[statement.target].field for statement in group]
+    if record.keys and len(fields) == len(record.fields) and not any(s.query for s in group):
+        return (Gather(record.name, ()),)
     if not record.keys:
         old = block.get(record, ())
         for statement, name in zip(group, fields, strict=True):

@@ -226,7 +226,7 @@ class Flush:
 
 @dataclass(frozen=True, slots=True)
 class Gather:
-    """Empty a temporary, then run a body that adds to it.
+    """Empty a temporary, or a record, then run a body that adds to it.
 
     Of one that is gathered ``again`` and again, entries stay as zeros, for most of their keys come back; the
     :class:`Assign` that follows removes the others.

@@ -30,7 +30,7 @@ from viewlet.backends.native.forms import (
     stored_form,
 )
 from viewlet.backends.native.functions import STRICT
-from viewlet.backends.native.orders import note_seen, order_at, see
+from viewlet.backends.native.orders import is_noted, note_seen, order_at, see
 from viewlet.backends.native.scalars import Registry, Scalars, to_cell
 from viewlet.backends.native.searches import CEdge, Searches
 from viewlet.backends.native.storage import CRecord, empty
@@ -149,7 +149,7 @@ class Operations:
                 if again:
                     self._reset(at)
                 else:
-                    self.out.line(f"{at.name}_clear(a, {at.map});")
+                    self._empty(at)
                 with self.out.block():
                     self.nested(body)
             case Assign():
@@ -481,6 +481,16 @@ class Operations:
             for member, value in amounts:
                 self.out.line(f"{note}->{member} = {value.text};")
 
+    def _empty(self, at: CRecord) -> None:
+        """All at once, unless somebody wants to know of every entry that goes."""
+        if not (at.fed or at.noted or is_noted(at.record)):
+            self.out.line(f"{at.name}_clear(a, {at.map});")
+            return
+        with self.out.block(f"for ({at.name}_record *e = {at.name}_from(a, {at.map}, 1); e;)"):
+            self.out.line("const uint32_t id = e->id;")
+            self._clear_entry([field.name for field in at.record.fields], at)
+            self.out.line(f"e = {at.name}_from(a, {at.map}, id + 1);")
+
     def _reset(self, at: CRecord) -> None:
         """Every entry stays where it is, with zeros."""
         self.out.line(f"s->{at.name}.last = 0;")
@@ -508,7 +518,7 @@ class Operations:
             with self.out.block(f"if (VL_UNLIKELY({empty(new).replace('(r)', 't')}))"):
                 self.out.line(f"{at.name}_record *e = {at.name}_look(a, {at.map}, &key);")
                 with self.out.block("if (e)"):
-                    self._clear_entry(op, at)
+                    self._clear_entry(op.fields, at)
                 self.out.line(f"{new.name}_leave(a, {new.map}, t);")
             with self.out.block("else"):
                 self.out.line(f"{at.name}_record *e = {at.name}_guess(a, {at.map}, id, &key);")
@@ -525,12 +535,12 @@ class Operations:
         with self.out.block(f"if ({at.count} != {there})"):  # there are others
             self._clear_others(op, at, new, keys)
 
-    def _clear_entry(self, op: Assign, at: CRecord) -> None:
+    def _clear_entry(self, fields: Sequence[str], at: CRecord) -> None:
         """The fields of the entry ``e`` become 0."""
         tell_before(self.out, at, "e")
         remember(self.out, at, "e")
         see(self.out, at, "e")
-        self._zero(at, "e", op.fields)
+        self._zero(at, "e", fields)
         note_seen(self.out, at, "e")
         self.out.line(f"{at.name}_leave(a, {at.map}, e);")
 
@@ -541,7 +551,7 @@ class Operations:
             self.out.line("const uint32_t id = e->id;")
             self.out.line(f"const {new.name}_key key = {{{keys.format('e')}}};")
             with self.out.block(f"if (!{new.name}_look(a, {new.map}, &key))"):
-                self._clear_entry(op, at)
+                self._clear_entry(op.fields, at)
             self.out.line(f"e = {at.name}_from(a, {at.map}, id + 1);")
 
     def _emit(self, row: Sequence[Scalar], amount: Amount) -> None:

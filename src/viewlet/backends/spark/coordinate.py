@@ -35,6 +35,7 @@ from viewlet.backends.spark.nodes import (
     view_maps,
 )
 from viewlet.backends.spark.replay import Replayed
+from viewlet.backends.spark.shares import deal_out
 from viewlet.backends.spark.site import (
     NO_CHANGES,
     Changes,
@@ -299,10 +300,13 @@ class Coordinator:
             box[target] = [sent[at] for sent in senders if len(sent[at])]
 
     def _shares(self, table: str, changes: Changes) -> list[Changes]:
-        """What partitions get of a batch: a single row whole; rows dealt out, if that is how they arrive."""
+        """What partitions get: a single row, or the rows of a batch that are dealt to them, or none."""
         size = self.cluster.partitions
         if table in self._program.tuple:
             return [changes] * size
+        dealt = self._program.trigger(table).dealt
+        if dealt is not None:
+            return deal_out(changes, self._program.tables[table], dealt, size)
         if not isinstance(self._program.changes_at, Random):
             return [NO_CHANGES] * size
         assert isinstance(changes.rows, Sequence)

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from viewlet.backends.spark.deal import deal_rows
 from viewlet.backends.spark.fuse import fuse, one_by_one
 from viewlet.backends.spark.nodes import (
     Compute,
@@ -97,7 +98,11 @@ def distribute_trigger(program: Program, trigger: Trigger, router: Router, passe
     for statement in trigger.recomputations:
         building.forget()
         building.statements += building.part(statement)
-    return DistTrigger(trigger.table, (fuse if passes.fused else one_by_one)(building.statements))
+    statements, dealt = list(building.statements), None
+    in_batches = trigger.table in program.batch_triggers
+    if isinstance(router.changes_at, Local) and in_batches and passes.shared:
+        statements, dealt = deal_rows(statements, program.tables[trigger.table], router.placement)
+    return DistTrigger(trigger.table, (fuse if passes.fused else one_by_one)(statements), dealt)
 
 
 @dataclass(slots=True)

@@ -52,7 +52,7 @@ from viewlet.calculus.nodes import (
 )
 from viewlet.core.node import transform, walk
 from viewlet.core.scalar import Call, Const, Var, call
-from viewlet.core.types import BIGINT, DOUBLE, Type, wide
+from viewlet.core.types import BIGINT, DOUBLE, Schema, Type, wide
 from viewlet.sql.catalog import Table, TableKind
 from viewlet.triggers.program import MapDefinition, Program, Statement, Trigger
 
@@ -184,6 +184,13 @@ class _Building:
                 for at, level in enumerate(levels(segment, by_row, self.distributed.maps))
             )
 
+    def _columns(self, table: str) -> Schema:
+        """The columns that rows of a batch have at this site."""
+        columns, dealt = self.distributed.tables[table].columns, self.distributed.trigger(table).dealt
+        if dealt is None or self.mode == "local":
+            return columns
+        return tuple(column for column in columns if column.name in dealt.columns)
+
     def _segments(self, trigger: DistTrigger) -> dict[tuple[int, int], Segment]:
         """The computations of a trigger at this site, by block and place in it."""
         found = {
@@ -235,7 +242,7 @@ class _Building:
     ) -> Event:
         """Statements that run together, as the trigger of a table of their own."""
         name = f"{stem}.{number}"
-        columns = () if level.feed == "once" else self.distributed.tables[table].columns
+        columns = () if level.feed == "once" else self._columns(table)
         self.tables[name] = Table(name, columns, TableKind.STREAM)
         statements = [
             Statement(

@@ -175,7 +175,7 @@ class NativeSite:
             return
         errors, at = failed
         where = f"table {table!r}"
-        if 0 <= at < len(changes):
+        if 0 <= at < len(changes) and not changes.is_share:
             where += f", row {at}"
         raise program_error(errors, where)
 

@@ -100,11 +100,23 @@ Segment: TypeAlias = tuple[Compute, ...]
 
 
 @dataclass(frozen=True, slots=True)
+class Dealt:
+    """Rows of a batch go from the driver to the partitions that a column tells, with these columns only."""
+
+    column: str
+    columns: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class DistTrigger:
-    """What a batch (or one row) of a table does, block after block."""
+    """What a batch (or one row) of a table does, block after block.
+
+    ``dealt`` says which rows partitions have; without it, what ``changes_at`` of the program says.
+    """
 
     table: str
     blocks: tuple[Block, ...]
+    dealt: Dealt | None = None
 
     def sent(self, index: int) -> tuple[tuple[str, int | None], ...]:
         """What a block of the partitions hands over: relations, whole or cut by the key at a position."""

@@ -52,11 +52,13 @@ Sums: TypeAlias = Callable[[Env], Entries]
 class Changes:
     """Changed rows of a table: physical values, or Arrow columns that native code reads in place.
 
-    ``weights`` has a number per row; with Arrow it is an array, or nothing for insertions.
+    ``weights`` has a number per row; with Arrow it is an array, or nothing for insertions. A share of a batch
+    has other rows at the same places, so nobody is told of them by number.
     """
 
     rows: Sequence[Row] | pa.RecordBatch
     weights: Sequence[int] | NDArray[np.int64] | None
+    is_share: bool = False
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -196,7 +198,7 @@ class ReferenceSite:
     """Maps on dicts; see :class:`Site`."""
 
     def __init__(self, program: DistProgram, mode: Mode) -> None:
-        self._program = program
+        self._program, self._mode = program, mode
         here = (Local, Replicated) if mode == "local" else (Dist, Replicated)
         self.maps = {n: ReferenceMap() for n, where in program.placement.items() if isinstance(where, here)}
         self._scopes: dict[str, _Scope] = {}
@@ -213,7 +215,8 @@ class ReferenceSite:
         if table in self._program.tuple:
             names = [var.name for var in TupleEvent(self._program.tables[table]).parameters]
             given = dict(zip(names, rows[0], strict=True)) | {WEIGHT.name: weights[0]}
-        columns = {table: self._program.tables[table].column_names}
+        dealt = self._program.trigger(table).dealt if self._mode == "distributed" else None
+        columns = {table: dealt.columns if dealt is not None else self._program.tables[table].column_names}
         self._scope(table).begin(Tables(columns, {}, {table: bag}), given)
 
     def receive(self, table: str, relation: str, pieces: Sequence[Piece]) -> None:

@@ -61,6 +61,8 @@ def show_distributed(program: Program, distributed: DistProgram) -> str:
 def show_trigger(trigger: DistTrigger) -> Iterator[str]:
     """``on table: n jobs, m stages`` and the statements of its blocks."""
     yield f"on {trigger.table}: {_count(trigger.jobs, 'job')}, {_count(trigger.stages, 'stage')}"
+    if trigger.dealt is not None:
+        yield f"  rows by {trigger.dealt.column}: {', '.join(trigger.dealt.columns)}"
     for block in trigger.blocks:
         yield f"  {'driver' if block.mode == 'local' else 'partitions'}:"
         for statement in block.statements:

@@ -159,6 +159,18 @@ VL_FUNCTION bool vl_index_init(vl_arena *a, vl_index *ix) {
     return false;
 }
 
+/* Forgets all ids. A table much larger than they needed becomes smaller: what was in it came once. */
+VL_FUNCTION void vl_index_clear(vl_arena *a, vl_index *ix) {
+    uint32_t bits = 32 - ix->shift, fewer = bits;
+    while (fewer > VL_INDEX_BITS && UINT64_C(1) << fewer > 8 * (uint64_t)ix->count) fewer--;
+    memset(vl_at(a, ix->slots), 0, sizeof(vl_index_slot) << bits);
+    ix->count = 0;
+    if (fewer == bits) return;
+    vl_errors before = a->errors;
+    vl_index_resize(a, ix, fewer);
+    a->errors = before; /* not shrinking is no failure */
+}
+
 /* Makes room for one more id. When the limit is in the way the table runs denser instead: only a table
  * that is 15/16 full and cannot grow refuses. */
 VL_COLD bool vl_index_make_room(vl_arena *a, vl_index *ix) {

@@ -162,11 +162,17 @@ VL_FUNCTION bool VL_M(_reserve)(vl_arena *a, vl_map_pooled *m, uint64_t n) {
 
 /* Removes every record, from the secondary indexes too. */
 VL_FUNCTION void VL_M(_clear)(vl_arena *a, vl_map_pooled *m) {
+#ifdef VL_MAP_INDEXED
     VL_M(_record) * r;
     for (uint32_t id = 1; (r = VL_M(_from)(a, m, id)) != NULL; id++) {
         id = r->id;
         VL_M(_remove)(a, m, r);
     }
+#else
+    if (!m->pool.live) return;
+    vl_pool_clear(a, &m->pool, VL_M_SIZE);
+    vl_index_clear(a, &m->index);
+#endif
 }
 
 #undef VL_M
