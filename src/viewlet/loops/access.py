@@ -7,7 +7,8 @@ the fields that any of them sums. Nothing else gets an index.
 
 An ordered index of sums under integer keys may be dense. Keys that nobody has inserted are asked in it then:
 that must not cost more than a comparison, nor fail. If nothing else looks for the entries of a record, its
-ordered index may hold them all by itself.
+ordered index may hold them all by itself. That includes a loop over all of them that seeks its own key: in
+the order of keys, every search begins where it ends.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ def choose_access(
     for op in every:
         used |= {name for at in ("record", "temporary") if (name := getattr(op, at, None))}
         match op:
-            case Loop(record) if op in aside:
+            case Loop(record) if op in aside or _seeks_itself(op):
                 sought.setdefault(record, set()).add(tuple(i for i, _ in op.bound))
             case Get(record) | Loop(record) | Assign(record) | Gather(record):
                 sought.setdefault(record, set()).add(None)
@@ -128,17 +129,26 @@ def _whole(
     """The only order of a map, told apart if it could hold the entries: scans that stand in for sums along it
     (``sought`` has the keys that they bind) go through one of its parts at a time, and there is no other way.
     """
+    every = tuple(f.name for f in record.fields)
     match orders:
         case (Order(Axis(position, by, "sums"), fields) as order,) if (
             record.role == "map"
             and _is_integer(record.keys[position].type)
             and sorted((position, *by)) == list(range(len(record.keys)))
-            and fields == tuple(f.name for f in record.fields)
+            and (fields == every or (() in sought and not any(f.type.is_floating for f in record.fields)))
             and set(sought) <= {by}
         ):
-            return (replace(order, whole=True),)
+            return (replace(order, fields=every, whole=True),)
         case _:
             return orders
+
+
+def _seeks_itself(loop: Loop) -> bool:
+    """Does a loop over all entries search along their own order?"""
+    return not loop.bound and any(
+        isinstance(op, Seek) and op.along.record == loop.record and not op.along.axis.by
+        for op in operations(loop.body)
+    )
 
 
 def _is_integer(kind: Type) -> bool:

@@ -122,7 +122,7 @@ class SpanBuilder:
 
     def freeze(self) -> Op:
         """The finished operation."""
-        scans = tuple(Total(self.reads[name], body) for name, body in self.scans.items() if self.needs)
+        scans = tuple(Total((self.reads[name],), body) for name, body in self.scans.items() if self.needs)
         return Span(self.along, self.start, self.stop, tuple(self.reads.items()), self.needs, scans)
 
 
@@ -255,7 +255,7 @@ class BlockBuilder:
     def total(self, body: Block, kind: Type, hint: str) -> Var:
         """A variable with the sum that a body yields."""
         var = self.variables.of(("total", body, kind), hint, kind, False)
-        self._bind_once(("total", body, kind), lambda: Total(var, body))
+        self._bind_once(("total", body, kind), lambda: Total((var,), body))
         return var
 
     def best(self, body: Block, best: Best) -> Var:
@@ -318,7 +318,7 @@ class BlockBuilder:
                 case GetBuilder() | SpanBuilder():
                     found |= {var.name for var in bound.reads.values()}
                     found |= {bound.found.name} if isinstance(bound, GetBuilder) else set()
-                case Bind(var) | Total(var) | Best(var) | Pending(var) | Seek(var) | Peak(var):
+                case Bind(var) | Total((var,)) | Best(var) | Pending(var) | Seek(var) | Peak(var):
                     found.add(var.name)
         return found
 
@@ -407,7 +407,7 @@ class BlockBuilder:
             if kept := tuple((name, amount) for name, amount in amounts if amount):
                 ops.append(Add(record, keys, kept))
         if amount := collect(self._yielded):
-            ops.append(Yield(amount))
+            ops.append(Yield((amount,)))
         return tuple(op for op in [*ops, *self._last] if not _is_idle(op))
 
 

@@ -33,6 +33,7 @@ from viewlet.loops.order import reads_before_writes
 from viewlet.loops.reuse import reuse_lookups
 from viewlet.loops.searches import keep_sums
 from viewlet.loops.storage import Storage, open_storage, widened
+from viewlet.loops.totals import fuse_totals
 from viewlet.sql.catalog import Table
 from viewlet.triggers.order import reads
 from viewlet.triggers.program import Program, Statement, Trigger, View
@@ -121,10 +122,11 @@ def _trigger(trigger: Trigger | None, storage: Storage, variables: Variables, en
     root = BlockBuilder(variables)
     for statement in trigger.increments:
         _add(lowering, statement, root, env)
-    ops: list[Op] = [*reuse_lookups(reads_before_writes(fuse_guards(root.freeze())), storage.records)]
+    increments = fuse_totals(fuse_guards(root.freeze()))
+    ops: list[Op] = [*reuse_lookups(reads_before_writes(increments), storage.records)]
     for group in _groups(trigger.recomputations, storage):
         variables.phase += 1
-        ops += _recompute(lowering, group, BlockBuilder(variables), env)
+        ops += fuse_totals(_recompute(lowering, group, BlockBuilder(variables), env))
     return tuple(ops)
 
 
@@ -211,4 +213,4 @@ def _view(view: View, storage: Storage) -> ViewLoops:
             at.last(Emit(tuple(substitute(scalar, found) for scalar in row), (product,)))
 
         lowering.term(part.term, root, {}, emit)
-    return ViewLoops(view.name, view.columns, keep_sums(root.freeze()))
+    return ViewLoops(view.name, view.columns, keep_sums(fuse_totals(root.freeze())))

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from viewlet.core.scalar import Call, Const, Scalar, Var, call
-from viewlet.loops.nodes import Add, Block, Gather, Get, If, Loop, Op, Read, Span, Total, operations
+from viewlet.loops.nodes import Add, Block, Gather, Get, If, Loop, Op, Read, Span, Total, Yield, operations
 
 
 def fuse_guards(block: Block) -> Block:
@@ -49,7 +49,7 @@ def fuse_guards(block: Block) -> Block:
 
 
 def _together(a: If, b: If) -> If | None:
-    body = _merged(a.body, b.body) if _only_guards(a) else None
+    body = merged(a.body, b.body) if _only_guards(a) else None
     return None if body is None else If(call("or", a.condition, b.condition), body)
 
 
@@ -76,32 +76,41 @@ def _guards(condition: Scalar) -> tuple[Var, ...]:
             return ()
 
 
-def _merged(a: Block, b: Block) -> Block | None:
-    """One block for both, if they differ only in what they read of the same places and add to them."""
+def merged(a: Block, b: Block, *, sums: bool = False) -> Block | None:
+    """One block for both, if they differ only in what they read of the same places and add to them.
+
+    With ``sums`` they may add up different things: for blocks that run one whenever the other does, since a
+    sum can fail.
+    """
     if len(a) != len(b):
         return None
-    merged = [_both(x, y) for x, y in zip(a, b, strict=True)]
-    return None if None in merged else tuple(op for op in merged if op is not None)
+    both = [_both(x, y, sums) for x, y in zip(a, b, strict=True)]
+    return None if None in both else tuple(op for op in both if op is not None)
 
 
-def _both(x: Op, y: Op) -> Op | None:
+def _both(x: Op, y: Op, sums: bool) -> Op | None:
     match x, y:
         case Loop(), Loop() if (x.record, x.bound, x.binds) == (y.record, y.bound, y.binds):
-            body = _merged(x.body, y.body)
+            body = merged(x.body, y.body, sums=sums)
             return None if body is None else replace(x, reads=_reads(x.reads, y.reads), body=body)
         case If(), If() if x.condition == y.condition:
-            body = _merged(x.body, y.body)
+            body = merged(x.body, y.body, sums=sums)
             return None if body is None else replace(x, body=body)
         case Get(), Get() if (x.record, x.keys, x.found) == (y.record, y.keys, y.found):
             return replace(x, reads=_reads(x.reads, y.reads))
         case Span(), Span() if (x.along, x.start, x.stop, x.needs) == (y.along, y.start, y.stop, y.needs):
-            scans = {scan.var: scan for scan in (*x.scans, *y.scans)}
+            scans = {scan.vars: scan for scan in (*x.scans, *y.scans)}
             return replace(x, reads=_reads(x.reads, y.reads), scans=tuple(scans.values()))
         case Add(), Add() if replace(x, amounts=()) == replace(y, amounts=()):
             amounts = dict(x.amounts)
             for name, amount in y.amounts:
                 amounts[name] = (*amounts.get(name, ()), *amount)
             return replace(x, amounts=tuple(amounts.items()))
+        case Total(), Total() if sums and x.vars != y.vars:
+            body = merged(x.body, y.body, sums=sums)
+            return None if body is None else Total((*x.vars, *y.vars), body)
+        case Yield(), Yield() if sums:
+            return Yield((*x.amounts, *y.amounts))
         case _:
             return x if x == y else None
 

@@ -118,8 +118,8 @@ def _operation_fails(op: Op, narrow: Mapping[str, Scalar]) -> bool:
         case Emit(row, amount):
             rows = any(can_fail(substitute(scalar, narrow)) for scalar in row)
             return rows or _amount_fails(amount, narrow, I64[1])
-        case Yield(amount):
-            return _amount_fails(amount, narrow, I128[1] // ENTRIES)
+        case Yield(amounts):
+            return any(_amount_fails(amount, narrow, I128[1] // ENTRIES) for amount in amounts)
         case Seek(conditions=conditions):
             return any(can_fail(substitute(condition, narrow)) for condition in conditions)
         case Get() | Loop() | Total() | Best() | Pending() | Peak() | Visit():

@@ -96,7 +96,7 @@ class Lowering:
                 self.term(term, inner, env, lambda at, _, product: at.yields(product))
         body = inner.freeze()
         match body:
-            case (Yield((Product(1, (Var() as only,)),)),) if only.type == kind:
+            case (Yield(((Product(1, (Var() as only,)),),)),) if only.type == kind:
                 return only
         return block.total(body, kind, hint)
 

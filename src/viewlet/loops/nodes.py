@@ -8,7 +8,7 @@ and to everything nested in it. Scalars, types and NULL are those of ``core``.
 ``get R[k..] -> n: x, found: f``    the entry of a record at a whole key; absent: zeros, and f is FALSE
 ``for R[k, *y] -> n: x: ..``        each entry that agrees with the bound keys (none bound: all entries)
 ``if e: ..``                        where e is TRUE
-``x = total: ..``                   0, plus every ``yield`` inside
+``x, y = total: ..``                0 each, plus what every ``yield`` inside has for each
 ``x = least: ..``, ``greatest``     NULL, then the best of the values that are offered inside
 ``R[k..] += n: a, s: b``            add amounts to the fields of an entry; one whose fields are all 0 goes
 ``later R[k..] += ..``, ``flush``   the same, but only at the flush, when everything has been read
@@ -173,17 +173,17 @@ class If:
 
 @dataclass(frozen=True, slots=True)
 class Total:
-    """``var`` is the sum of what the body yields."""
+    """Each of the variables is the sum of what the body yields for it."""
 
-    var: Var
+    vars: tuple[Var, ...]
     body: Block
 
 
 @dataclass(frozen=True, slots=True)
 class Yield:
-    """Add to the nearest enclosing :class:`Total`."""
+    """Add to the nearest enclosing :class:`Total`, an amount for each of its variables."""
 
-    amount: Amount
+    amounts: tuple[Amount, ...]
 
 
 @dataclass(frozen=True, slots=True)

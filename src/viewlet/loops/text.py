@@ -103,11 +103,11 @@ def show_op(op: Op) -> Iterator[str]:
         case If(condition, body):
             yield f"if {show(condition)}:"
             yield from show_block(body, "  ")
-        case Total(var, body):
-            yield f"{var.name} = total:"
+        case Total(variables, body):
+            yield f"{', '.join(var.name for var in variables)} = total:"
             yield from show_block(body, "  ")
-        case Yield(amount):
-            yield f"yield {show_amount(amount)}"
+        case Yield(amounts):
+            yield f"yield {', '.join(map(show_amount, amounts))}"
         case Best(var, kind, body):
             yield f"{var.name} = {_END[kind]}:"
             yield from show_block(body, "  ")

@@ -68,9 +68,9 @@ from viewlet.loops.ranges import I64, I128, Interval, type_interval, within
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where yields and offers go; ``better`` is the comparison of a best."""
+    """Where yields and offers go: to each sum its own, or to one best by the comparison ``better``."""
 
-    value: CValue
+    values: tuple[CValue, ...]
     better: str = ""
 
 
@@ -132,10 +132,10 @@ class Operations:
                 self._loop(op)
             case If():
                 self._if(op)
-            case Total(var, body):
-                self._total(var, body)
-            case Yield(amount):
-                self._yield(amount)
+            case Total():
+                self._total(op)
+            case Yield(amounts):
+                self._yield(amounts)
             case Best(var, kind, body):
                 self._best(var, kind == "max", body)
             case Offer(scalar):
@@ -340,23 +340,24 @@ class Operations:
 
     # Sums
 
-    def _total(self, var: Var, body: Block) -> None:
-        form = field_form(var.type)
-        name = self.out.fresh("v")
-        self.out.line(f"{form.value} {name} = {'{0, 0}' if form is Form.PAIR else '0'};")
-        value = CValue(name, form, None, type_interval(var.type))
-        self.add_up(body, value)
-        self.names[var.name] = value
+    def _total(self, op: Total) -> None:
+        values: dict[str, CValue] = {}
+        for var in op.vars:
+            form, name = field_form(var.type), self.out.fresh("v")
+            self.out.line(f"{form.value} {name} = {'{0, 0}' if form is Form.PAIR else '0'};")
+            values[var.name] = CValue(name, form, None, type_interval(var.type))
+        self.add_up(op.body, tuple(values.values()))
+        self.names.update(values)
 
-    def add_up(self, body: Block, into: CValue) -> None:
-        """Add what a body yields to a variable."""
+    def add_up(self, body: Block, into: tuple[CValue, ...]) -> None:
+        """Add what a body yields to variables."""
         with self.out.block():
             self.nested(body, Target(into))
 
-    def _yield(self, amount: Amount) -> None:
+    def _yield(self, amounts: tuple[Amount, ...]) -> None:
         assert self.target is not None, "a yield is inside a total"
-        into = self.target.value
-        self.out.line(added(into.text, self.amount(amount, into.form)))
+        for into, amount in zip(self.target.values, amounts, strict=True):
+            self.out.line(added(into.text, self.amount(amount, into.form)))
 
     def _best(self, var: Var, greatest: bool, body: Block) -> None:
         form, name = form_of(var.type), self.out.fresh("v")
@@ -364,12 +365,12 @@ class Operations:
         self.out.line(f"bool {name}_null = true;")
         value = CValue(name, form, f"{name}_null", type_interval(var.type))
         with self.out.block():
-            self.nested(body, Target(value, ">" if greatest else "<"))
+            self.nested(body, Target((value,), ">" if greatest else "<"))
         self.names[var.name] = value
 
     def _offer(self, value: CValue) -> None:
         assert self.target is not None, "an offer is inside a best"
-        best, sign = self.target.value, self.target.better
+        (best,), sign = self.target.values, self.target.better
         if best.form is Form.TEXT:
             better = f"vl_string_compare(a, x->strings, {value.text}, {best.text}) {sign} 0"
         else:

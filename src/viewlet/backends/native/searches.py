@@ -132,7 +132,7 @@ class Searches:
 
             def write(inner: Operations) -> None:
                 for scan in op.scans:
-                    inner.add_up(scan.body, inner.names[scan.var.name])
+                    inner.add_up(scan.body, tuple(inner.names[var.name] for var in scan.vars))
 
             call = self._procedure("VL_COLD", replace(op, reads=(), start=None, stop=None), values, write)
             self.out.line(f"else {call};")
@@ -201,7 +201,8 @@ class Searches:
                 inner.block(op.body)
                 if op.once:
                     assert self.operations.target is not None, "a visit that ends with an offer is in a best"
-                    self.out.line(f"if (!{self.operations.target.value.null}) break;")
+                    (best,) = self.operations.target.values
+                    self.out.line(f"if (!{best.null}) break;")
 
     def _first(self, order: COrder, tree: str, path: str, edge: str, *, down: bool) -> str:
         """Whether there is a key to begin with, and the path to it."""
