@@ -98,7 +98,7 @@ CASES = {
     "vwap75": Case(LOG, "nested"),
     "mst": Case(LOG, "finance", BOTH, ("broker_id", "price", "volume")),
     "psp": Case(LOG, "finance", BOTH, ("price", "volume")),
-    "nq1": Case("O(log² n)", "nested"),
+    "nq1": Case(LOG, "nested"),
     "nq2": Case("O(levels)", "nested", most=LEVELS, grows=True),
     "sq1": Case("O(levels log n)", "nested", most=LEVELS, grows=True),
     "sq2": Case("O(log² n) while monotone", "nested"),

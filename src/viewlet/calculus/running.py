@@ -7,12 +7,17 @@
 A walk down an ordered index of V knows the sum of V behind every point that it meets. So conditions on such
 sums alone are asked on the way, and one walk finds where they change their mind: O(log V). Whatever else they
 compute of the key has to be computed at each key that a walk meets.
+
+Further conditions on q that hold from some key on, whatever p is, keep a part of V out for good. While
+nothing in V is negative::
+
+    sum<p>(V[q] * {q <= p} * {c(q)})  =  max(0, sum<p>(V[q] * {q <= p}) - sum(V[q] * {not c(q)}))
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from viewlet.calculus.monotone import Search, as_search
 from viewlet.calculus.nodes import Extremum, Factor, Let, Lift, MapRef, factor_variables
@@ -21,12 +26,17 @@ from viewlet.core.scalar import FLIPPED, Call, Scalar, Var, variables
 
 @dataclass(frozen=True, slots=True)
 class Prefix:
-    """``var := sum<p>(atom[.., key, ..] * {key op p})``: a running sum of ``atom`` along ``key``."""
+    """``var := sum<p>(atom[.., key, ..] * {key op p})``: a running sum of ``atom`` along ``key``.
+
+    ``within`` are further conditions that p has no part in: they hold from some key on, or, of a sum from p
+    on, up to some key.
+    """
 
     var: Var
     atom: MapRef
     key: Var
     op: str
+    within: Search | None = None
 
     @property
     def behind(self) -> bool:
@@ -40,15 +50,28 @@ class Prefix:
 
 
 def as_prefix(lift: Lift, outer: Var, bound: frozenset[str]) -> Prefix | None:
-    """A nested sum as a running one, if the variable ``outer`` cuts it off and nothing else asks for it."""
+    """A nested sum as a running one, if the variable ``outer`` cuts it off and does nothing else."""
     if len(lift.query) != 1 or lift.query[0].coefficient != 1:
         return None
     given = {key.name for key in lift.keys} & (bound | {outer.name})
     inner = as_search(lift.query[0], frozenset(given))
-    if inner is None or inner.dependents or inner.flat or inner.needs or outer in inner.atom.keys:
+    if inner is None or outer in inner.atom.keys:
         return None
-    op = _comparison((*inner.rising, *inner.falling), inner.key, outer)
-    return None if op is None else Prefix(lift.var, inner.atom, inner.key, op)
+    if (op := _comparison(inner.falling, inner.key, outer)) is not None:
+        within = replace(inner, falling=())
+    elif (op := _comparison(inner.rising, inner.key, outer)) is not None:
+        within = replace(inner, rising=())
+    else:
+        return None
+    if not (within.rising or within.falling):
+        return None if within.flat else Prefix(lift.var, inner.atom, inner.key, op)
+    return None if _reads(within, outer) else Prefix(lift.var, inner.atom, inner.key, op, within)
+
+
+def _reads(search: Search, var: Var) -> bool:
+    scalars = (v for scalar in (*search.rising, *search.falling) for v in variables(scalar))
+    factors = (v for factor in (*search.dependents, *search.flat) for v in factor_variables(factor))
+    return var in (*scalars, *factors)
 
 
 def needed(dependents: Sequence[Factor], conditions: Iterable[Scalar]) -> list[Factor]:

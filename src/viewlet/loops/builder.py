@@ -110,7 +110,7 @@ class SpanBuilder:
         """The sum of a field; ``scan`` gives what yields it where ``needs`` are not met."""
         if name not in self.reads:
             kind = next(f.type for f in self.record.fields if f.name == name)
-            what = ("span", self.along, self.start, self.stop, name)
+            what = ("span", self.along, self.start, self.stop, self.needs, name)
             self.reads[name] = self.variables.of(what, f"{self.record.name}_{name}", kind, False)
             self.scans[name] = scan() if self.needs else ()
         return self.reads[name]
@@ -281,7 +281,7 @@ class BlockBuilder:
 
     def span(self, new: SpanBuilder) -> SpanBuilder:
         """The sums between two edges."""
-        found = self._bind_once(("span", new.along, new.start, new.stop), lambda: new)
+        found = self._bind_once(("span", new.along, new.start, new.stop, new.needs), lambda: new)
         assert isinstance(found, SpanBuilder)
         return found
 

@@ -22,7 +22,7 @@ which is nearly always decided here: no comparison with NULL holds, and a sum ov
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from viewlet.calculus.monotone import Search, as_search
@@ -31,10 +31,10 @@ from viewlet.calculus.running import as_prefix, needed
 from viewlet.calculus.substitute import substitute_factor
 from viewlet.core.functions import evaluate
 from viewlet.core.node import transform
-from viewlet.core.scalar import Call, Const, Scalar, Var, substitute, variables
-from viewlet.core.types import Kind, Type
-from viewlet.loops.builder import BlockBuilder, SpanBuilder
-from viewlet.loops.nodes import Along, Axis, Block, Limit, Product, Running, Seek, Span, operations
+from viewlet.core.scalar import Call, Const, Scalar, Var, call, substitute, variables
+from viewlet.core.types import Kind, Type, wide
+from viewlet.loops.builder import BlockBuilder, SpanBuilder, nonzero
+from viewlet.loops.nodes import Along, Axis, Block, Limit, Product, Running, Seek, Span, Yield, operations
 from viewlet.loops.ranges import can_fail
 from viewlet.loops.storage import AtomPlace
 
@@ -50,10 +50,7 @@ def search_sum(lowering: Lowering, term: Term, block: BlockBuilder, env: Env) ->
     search = as_search(term, frozenset(env))
     if search is None:
         return False
-    given = any(isinstance(f, Let | Lift | Extremum) and f.var.name in env for f in search.dependents)
-    if (
-        given or not lowering.storage.ordered or not _is_served(lowering, search)
-    ):  # a value that is given is a condition besides
+    if not lowering.storage.ordered or not _is_served(lowering, search, env):
         lowering.storage.scanned.add(search.atom.name)
         return False
 
@@ -93,8 +90,13 @@ def _axis(place: AtomPlace, key: Var) -> Axis:
     return Axis(position, tuple(i for i in range(len(place.arguments)) if i != position))
 
 
-def _is_served(lowering: Lowering, search: Search) -> bool:
-    """Has the key an order, and are all sums exact? What rounding does to a DOUBLE sum depends on its way."""
+def _is_served(lowering: Lowering, search: Search, env: Env) -> bool:
+    """Has the key an order, and are all sums exact? What rounding does to a DOUBLE sum depends on its way.
+
+    A value of the key that is given already would be a condition besides.
+    """
+    if any(isinstance(f, Let | Lift | Extremum) and f.var.name in env for f in search.dependents):
+        return False
     layout = lowering.storage.layout
     needs = [(layout.places[name].record, layout.places[name].field) for name in search.needs]
     return _is_exact(lowering, search.atom, search.key) and not any(
@@ -125,6 +127,8 @@ class Searching:
     axis: Axis
     block: BlockBuilder
     env: Env
+    nested: set[str] = field(default_factory=set)
+    """The maps that searches inside the conditions need besides."""
 
     @property
     def place(self) -> AtomPlace:
@@ -140,7 +144,8 @@ class Searching:
     def needs(self) -> tuple[tuple[str, str], ...]:
         """The fields that must not be negative anywhere for the edges to mean something."""
         places = self.lowering.storage.layout.places
-        return tuple(sorted({(places[name].record, places[name].field) for name in self.search.needs}))
+        needs = self.search.needs | self.nested
+        return tuple(sorted({(places[name].record, places[name].field) for name in needs}))
 
     def edges(self) -> tuple[Limit | None, Limit | None]:
         """Where the conditions begin to hold, and where they end."""
@@ -182,10 +187,10 @@ class Searching:
                     prefix = self._prefix(factor)
                     if prefix is None:
                         return None
-                    along, closed, running = prefix
+                    along, closed, running, value = prefix
                     kinds.add((along, closed))
                     sums[factor.var.name] = running
-                    moving[factor.var.name] = running.var
+                    moving[factor.var.name] = value
                 case Let(var, scalar):
                     moving[var.name] = substitute(scalar, self.env | moving)
                 case _:
@@ -196,8 +201,9 @@ class Searching:
         ((along, closed),) = kinds
         return _Cut(along, closed, tuple(dict.fromkeys(sums.values())), moving)
 
-    def _prefix(self, lift: Lift) -> tuple[Along, bool, Running] | None:
-        """``sum<p>(M[q] * {q < p})``: a running sum of M by q, if p is the key of this search."""
+    def _prefix(self, lift: Lift) -> tuple[Along, bool, Running, Scalar] | None:
+        """``sum<p>(M[q] * {q < p})``: a running sum of M by q, if p is the key of this search; and its value
+        with what further conditions on q leave of it."""
         prefix = as_prefix(lift, self.search.key, frozenset(self.env))
         if prefix is None or not _is_exact(self.lowering, prefix.atom, prefix.key):
             return None
@@ -210,7 +216,39 @@ class Searching:
             return None
         what = ("running", along, place.field, prefix.behind)
         var = self.block.variables.of(what, lift.var.name, kind, False)
-        return along, prefix.closed, Running(place.field, prefix.behind, var)
+        value = var if prefix.within is None else self._within(lift, prefix.within, var)
+        running = Running(place.field, prefix.behind, var)
+        return None if value is None else (along, prefix.closed, running, value)
+
+    def _within(self, lift: Lift, search: Search, running: Var) -> Scalar | None:
+        """What is left of a running sum without the entries that ``search`` does not find; ``None``, and
+        nothing done, where no index tells their sum."""
+        names = {key.name for key in lift.keys}
+        env = {name: s for name, s in self.env.items() if name in names or name.startswith("@")}
+        if not _is_served(self.lowering, search, env):
+            return None
+        self.nested |= search.needs
+        kind, inner = running.type, self.block.inner()
+        flat = Term(search.flat)
+        self.lowering.term(flat, inner, env, lambda at, found, _: self._outside(search, at, found))
+        match inner.freeze():
+            case (Yield(((Product(1, (Var() as out,)),),)),):
+                some = call(">", running, out)
+            case body:
+                out = self.block.total(body, kind, "out")
+                holds = self.lowering.total((flat,), self.block, env, wide(0), "n")
+                some = call("and", nonzero(holds), call(">", running, out))
+        return Call("case", (some, Call("-", (running, out), kind), Const(0, kind)), kind)
+
+    def _outside(self, search: Search, at: BlockBuilder, env: Env) -> None:
+        """Yield the sum of all entries before the conditions of a search begin to hold, or after they end."""
+        place = self.lowering.storage.place(search.atom)
+        other = Searching(self.lowering, search, _axis(place, search.key), at, env)
+        start, stop = other.edges()
+        self.nested |= other.nested
+        first, last = (None, start) if stop is None else (stop, None)
+        span = SpanBuilder(place.record, other.along, first, last, (), at.variables)
+        at.yields(Product(1, (at.span(span).read_or(place.field, tuple),)))
 
     def _seek_between(self, cut: _Cut, conditions: Iterable[Scalar], holds: bool) -> Limit:
         own = cut.along == self.along

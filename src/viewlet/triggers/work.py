@@ -161,6 +161,8 @@ def _searched(
         sums = running_sums(search, conditions, known) if isinstance(searches, AllBut) else None
         if path == "search" and sums and all(has_order(sum_.atom.name, searches) for sum_ in sums):
             asked += [Access(s.atom.name, (), "edge", (*loops, f"log {s.atom.name}")) for s in sums]
+            for within in (sum_.within for sum_ in sums if sum_.within is not None):
+                asked += _searched(within, path, known, loops, searches)
         else:
             dependents = needed(search.dependents, conditions)
             asked += _term_accesses(Term(tuple(dependents)), known, deeper, searches)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from typing import TYPE_CHECKING
 
@@ -150,7 +150,8 @@ class TreeWalk(Walk):
         return f"(&{self.index}->tree)" if self.order.order.dense else self.index
 
     def write(self) -> None:
-        """Find the edge, if the tree has entries."""
+        """Find the edge. Without entries every key of another index lies on the same side of it."""
+        nowhere = replace(self, operations=self.operations.child())
         with self.out.block(f"if ({self.tree}->root)"):
             self.begin()
             self.out.line(f"vl_ref at = {self.tree}->root;")
@@ -158,6 +159,11 @@ class TreeWalk(Walk):
                 (self._recheck_between if self.op.key is None else self._recheck)(self.point)
             with self.out.block("if (!settled)") if self.point is not None else nullcontext():
                 (self.between_entries if self.op.key is None else self.at_keys)()
+        if self.op.beyond:
+            with self.out.block("else"):
+                nowhere.begin()
+                nowhere._ask("", "before.")
+                self.out.line(f"{self.edge}.side = in ? 1 : -1;")
 
     def _recheck_between(self, point: str) -> None:
         """Is the edge still at the entry where it was? Nothing has to be looked up for that."""
