@@ -107,6 +107,7 @@ CASES = {
     "bsv": Case("O(1)", "finance"),
     "q17": Case(LOG, "tpch", ("lineitem",), ddl=PARTS),
     "q17_skewed": Case(LOG, "tpch", ("lineitem",), name="q17", ddl=PARTS),
+    "q17_fine": Case(LOG, "tpch", ("lineitem",), name="q17", ddl=PARTS),
     "q11": Case("O(log n + rows that change)", "tpch", ("partsupp",), ddl=SHARES, selects=True),
     "q15": Case("O(log n + rows that change)", "tpch", ("lineitem",), ddl=REVENUE),
     "q22": Case("O(log n + rows that change)", "tpch", ("customer", "orders"), ddl=IDLE),
@@ -166,13 +167,14 @@ def pairs(index: np.ndarray, task: Task) -> pa.Table:
 
 
 def part_lines(index: np.ndarray, task: Task) -> pa.Table:
-    """Lines of parts; skewed: most of few parts."""
+    """Lines of parts in 50 quantities, as in TPC-H; skewed: most of few parts; fine: in 5,000 besides."""
     parts = max(task.n // LINES_PER_PART, 1)
-    keys = draws.zipf(0, "part", index, parts, 1.0 if task.query == "q17_skewed" else 0.0)
+    keys = draws.zipf(0, "part", index, parts, 0.0 if task.query == "q17" else 1.0)
+    most = 5_000 if task.query == "q17_fine" else 50
     return pa.table(
         {
             "l_partkey": keys,
-            "l_quantity": _decimals(draws.integers(0, "quantity", index, 1, 51)),
+            "l_quantity": _decimals(draws.integers(0, "quantity", index, 1, most + 1)),
             "l_extendedprice": _decimals(draws.integers(0, "price", index, 1_000, 100_000)),
         }
     )
@@ -238,6 +240,7 @@ Make = Callable[[np.ndarray, Task], pa.Table]
 MAKERS: dict[tuple[str, str], Make] = {
     ("q17", "lineitem"): part_lines,
     ("q17_skewed", "lineitem"): part_lines,
+    ("q17_fine", "lineitem"): part_lines,
     ("q11", "partsupp"): stocks,
     ("q15", "lineitem"): sales,
     ("q18", "lineitem"): order_lines,
@@ -249,7 +252,7 @@ MAKERS: dict[tuple[str, str], Make] = {
 def beside(task: Task) -> dict[str, pa.Table]:
     """The tables that a query reads and that stay as they are."""
     match task.query:
-        case "q17" | "q17_skewed":
+        case "q17" | "q17_skewed" | "q17_fine":
             keys = np.arange(max(task.n // LINES_PER_PART, 1))
             same = {"p_brand": ["Brand#23"] * len(keys), "p_container": ["MED BOX"] * len(keys)}
             return {"part": pa.table({"p_partkey": keys} | same)}

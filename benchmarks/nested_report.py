@@ -15,8 +15,8 @@ MOST = 5
 
 RIVALS = ("scans", "first_order", "reevaluate", "duckdb", "duckdb rewritten")
 
-PAPER = {"q17": "1.3", "q17_skewed": "over 30", "q18": "about 1", "mst": "up to 1,100", "psp": "up to 1,100"}
-PAPER |= dict.fromkeys(("vwap", "sq1", "sq2", "nq1", "nq2"), "up to 1,100")
+PAPER = {"q17": "1.3", "q17_skewed": "over 30", "q17_fine": "over 30", "q18": "about 1"}
+PAPER |= dict.fromkeys(("vwap", "mst", "psp", "sq1", "sq2", "nq1", "nq2"), "up to 1,100")
 """How far ahead of DBToaster the RPAI paper says to be in figure 7, where its text tells."""
 
 
@@ -113,12 +113,12 @@ class Report:
 
     def paper(self) -> list[str]:
         """How many times faster than the same program without ordered indexes, beside the paper's figures."""
-        n, rows = self.sizes[0], []
+        rows = []
         for name in (name for name in self.names if name in PAPER):
-            found = self.find("scans", name, n)
-            ahead = _times((found or {}).get("ns"), self.ns("viewlet", name, n)) or shown(found)
-            rows.append([name, ahead, PAPER[name]])
-        return table(["query", "viewlet ahead of scans", "paper ahead of DBToaster"], rows)
+            for found in (r for r in self.results if (r["system"], r["query"]) == ("scans", name)):
+                ahead = _times(found.get("ns"), self.ns("viewlet", name, found["n"])) or shown(found)
+                rows.append([name, f"{found['n']:,}", ahead, PAPER[name]])
+        return table(["query", "n", "viewlet ahead of scans", "paper ahead of DBToaster"], rows)
 
     def real(self) -> list[str]:
         """Q11 and Q15 on TPC-H's own data."""
@@ -155,8 +155,10 @@ def write(report: Report, folder: Path) -> None:
         (f"Against other strategies and DuckDB, n = {report.sizes[0]:,} (figure 7)", "", report.rivals()),
         (
             "As far ahead as the paper (figure 7)",
-            f"`scans` is our own higher-order program without ordered indexes, n = {report.sizes[0]:,}; the "
-            "paper compares with DBToaster on its own data (10,000 events; TPC-H at scale factor 1).",
+            "`scans` is our own higher-order program without ordered indexes; the paper compares with DBToaster "
+            "on its own data (10,000 events; TPC-H at scale factor 1). It does not tell how its lines of Q17 "
+            "are skewed. Both rivals go through the quantities of a part: 50 at most as TPC-H draws them "
+            "(`q17_skewed`), as many as there are lines otherwise (`q17_fine`: 5,000).",
             report.paper(),
         ),
         (f"TPC-H at scale factor {SCALE}", "One line or stock of a part at a time.", report.real()),
@@ -194,7 +196,7 @@ def plot(report: Report, folder: Path) -> None:
     axes.axhline(1, color="black", linewidth=0.5)
     axes.legend()
     _save(figure, folder / "figure7_rivals.png")
-    for title, chosen in (("figure8_growth", names), ("figure8_q17", ["q17", "q17_skewed"])):
+    for title, chosen in (("figure8_growth", names), ("figure8_q17", ["q17", "q17_skewed", "q17_fine"])):
         figure, axes = plt.subplots(figsize=(7, 5))
         for name in chosen:
             points = [(n, report.ns("viewlet", name, n)) for n in report.sizes_of(name)]
