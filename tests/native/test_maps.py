@@ -164,9 +164,10 @@ def fuzz(run, seed: int, steps: int, width: int) -> None:
     session.finish(run)
 
 
+@pytest.mark.parametrize("driver", ["maps", "large_maps"])
 @pytest.mark.parametrize(("seed", "width"), [(0, 3), (1, 20), (2, 300), (3, 5000), (4, 2)])
-def test_maps_equal_a_dict(build_driver, seed, width):
-    fuzz(build_driver("maps"), seed, 3000, width)
+def test_maps_equal_a_dict(build_driver, driver, seed, width):
+    fuzz(build_driver(driver), seed, 3000, width)
 
 
 @pytest.mark.slow

@@ -122,6 +122,7 @@ def emit(program: LoopProgram) -> Source:
     for at in records.values():
         _write_access(code, at)
     head = Writer()
+    head.line("#define VL_HOSTED")
     if once:
         head.line("#define VL_LARGE")
     if effort == "small":

@@ -42,7 +42,8 @@ VL_INLINE vl_pair vl_pair_mul(vl_pair x, vl_pair y) {
     return (vl_pair){high, error - (high - product)};
 }
 
-VL_COLD vl_i128 vl_i128_times_wide(vl_i128 x, vl_i128 y, vl_errors *e) { return vl_i128_mul(x, y, e); }
+VL_LENT vl_i128 vl_i128_times_wide(vl_i128 x, vl_i128 y, vl_errors *e);
+VL_LENT vl_i128 vl_i128_times_checked(vl_i128 x, vl_i128 y, vl_i128 low, vl_i128 high, vl_errors *e);
 
 /* x * y; a product of two 64-bit numbers always fits, and most are. */
 VL_SHARED vl_i128 vl_i128_times(vl_i128 x, vl_i128 y, vl_errors *e) {
@@ -62,12 +63,6 @@ VL_SHARED vl_i128 vl_weighted(vl_i128 x, int64_t weight, vl_errors *e) {
     return vl_i128_times(x, weight, e);
 }
 
-VL_COLD vl_i128 vl_i128_times_checked(vl_i128 x, vl_i128 y, vl_i128 low, vl_i128 high, vl_errors *e) {
-    vl_i128 z = vl_i128_mul(x, y, e);
-    if (z < low || z > high) *e |= VL_E_DECIMAL;
-    return z;
-}
-
 /* x * y in [low, high], a range that has all products of two 64-bit numbers. */
 VL_INLINE vl_i128 vl_i128_times_within(vl_i128 x, vl_i128 y, vl_i128 low, vl_i128 high, vl_errors *e) {
     if (VL_LIKELY(x == (int64_t)x && y == (int64_t)y)) return (vl_i128)(int64_t)x * (int64_t)y;
@@ -77,11 +72,8 @@ VL_INLINE vl_i128 vl_i128_times_within(vl_i128 x, vl_i128 y, vl_i128 low, vl_i12
 VL_INLINE void vl_i64_into(int64_t *sum, int64_t x, vl_errors *e) { *sum = vl_i64_add(*sum, x, e); }
 /* The sum of 2^46 numbers of 64 bits and of what vl_i128_into_far lets pass fits: no program runs that long. */
 VL_INLINE void vl_i128_plus(vl_i128 *sum, int64_t x) { *sum = (vl_i128)((vl_u128)*sum + (vl_u128)x); }
-VL_COLD void vl_i128_into_far(vl_i128 *sum, vl_i128 x, vl_errors *e) {
-    const vl_i128 most = VL_I128_MAX - ((vl_i128)1 << 110);
-    *sum = vl_i128_add(*sum, x, e);
-    if (*sum > most || *sum < -most) *e |= VL_E_DECIMAL;
-}
+VL_LENT void vl_i128_into_far(vl_i128 *sum, vl_i128 x, vl_errors *e);
+
 VL_INLINE void vl_i128_into(vl_i128 *sum, vl_i128 x, vl_errors *e) {
     if (VL_LIKELY(x == (int64_t)x))
         vl_i128_plus(sum, (int64_t)x);
@@ -120,6 +112,9 @@ VL_INLINE vl_i128 vl_i128_fit(vl_i128 x, vl_i128 low, vl_i128 high, vl_errors bi
     return x;
 }
 
+/* Truncating division; 0 with VL_E_DIVIDE by zero. */
+VL_LENT vl_i128 vl_i128_quotient(vl_i128 x, vl_i128 y, vl_errors *e);
+
 /* x times a power of ten, at the end of the range where it does not fit: for comparisons only. */
 VL_INLINE vl_i128 vl_i128_saturated(vl_i128 x, vl_i128 unit) {
     vl_i128 product;
@@ -127,13 +122,30 @@ VL_INLINE vl_i128 vl_i128_saturated(vl_i128 x, vl_i128 unit) {
     return x < 0 ? VL_I128_MIN : VL_I128_MAX;
 }
 
-/* Truncating division; 0 with VL_E_DIVIDE by zero. */
-VL_FUNCTION vl_i128 vl_i128_quotient(vl_i128 x, vl_i128 y, vl_errors *e) {
+#ifndef VL_HOSTED
+
+VL_LENT vl_i128 vl_i128_times_wide(vl_i128 x, vl_i128 y, vl_errors *e) { return vl_i128_mul(x, y, e); }
+
+VL_LENT vl_i128 vl_i128_times_checked(vl_i128 x, vl_i128 y, vl_i128 low, vl_i128 high, vl_errors *e) {
+    vl_i128 z = vl_i128_mul(x, y, e);
+    if (z < low || z > high) *e |= VL_E_DECIMAL;
+    return z;
+}
+
+VL_LENT void vl_i128_into_far(vl_i128 *sum, vl_i128 x, vl_errors *e) {
+    const vl_i128 most = VL_I128_MAX - ((vl_i128)1 << 110);
+    *sum = vl_i128_add(*sum, x, e);
+    if (*sum > most || *sum < -most) *e |= VL_E_DECIMAL;
+}
+
+VL_LENT vl_i128 vl_i128_quotient(vl_i128 x, vl_i128 y, vl_errors *e) {
     if (y == 0) {
         *e |= VL_E_DIVIDE;
         return 0;
     }
     return y == -1 ? vl_i128_sub(0, x, e) : x / y;
 }
+
+#endif
 
 #endif

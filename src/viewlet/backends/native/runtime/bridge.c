@@ -19,6 +19,7 @@
  * A batch that fails is undone by its opposite, or from notes (undo.h), so that it leaves no trace; VL_E_LOST means that this was not
  * possible. The interpreter lock is released while a batch runs.
  */
+#define VL_HOST
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 #include <dlfcn.h>
@@ -154,7 +155,15 @@ static struct PyModuleDef module_definition = {
     .m_methods = module_methods,
 };
 
+/* Programs find here what the runtime lends them (status.h), so its names must be seen by libraries loaded later. */
+static bool lend(void) {
+    static const char here;
+    Dl_info own;
+    return dladdr(&here, &own) && dlopen(own.dli_fname, RTLD_NOW | RTLD_NOLOAD | RTLD_GLOBAL);
+}
+
 PyMODINIT_FUNC PyInit_viewlet_bridge(void) {
+    if (!lend()) return PyErr_Format(PyExc_ImportError, "the runtime cannot be shown to programs: %s", dlerror());
     if (PyType_Ready(&ProgramType) < 0 || PyType_Ready(&LaneType) < 0 || PyType_Ready(&GateType) < 0) return NULL;
     return PyModule_Create(&module_definition);
 }

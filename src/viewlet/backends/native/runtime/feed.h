@@ -28,6 +28,15 @@ typedef struct {
     bool failed;
 } vl_feed;
 
+VL_LENT bool vl_feed_first(vl_feed *f, const void *key, uint32_t size, uint64_t hash,
+                           bool (*same)(const void *, const void *));
+VL_LENT void vl_feed_row(void *sink, const vl_cell *row, int64_t weight);
+/* Large memory is given back: most batches are small. */
+VL_LENT void vl_feed_free(vl_feed *f);
+VL_LENT void vl_feed_clear(vl_feed *f);
+
+#ifndef VL_HOSTED
+
 VL_COLD void *vl_feed_grown(vl_feed *f, void *memory, uint64_t count, uint64_t size) {
     void *more = realloc(memory, count * size);
     if (!more) f->failed = true;
@@ -56,7 +65,7 @@ VL_COLD bool vl_feed_grow(vl_feed *f) {
     return true;
 }
 
-VL_COLD bool vl_feed_first(vl_feed *f, const void *key, uint32_t size, uint64_t hash, bool (*same)(const void *, const void *)) {
+VL_LENT bool vl_feed_first(vl_feed *f, const void *key, uint32_t size, uint64_t hash, bool (*same)(const void *, const void *)) {
     f->key_size = size;
     if (f->room) {
         const uint64_t mask = 2 * f->room - 1;
@@ -72,7 +81,7 @@ VL_COLD bool vl_feed_first(vl_feed *f, const void *key, uint32_t size, uint64_t 
     return true;
 }
 
-VL_COLD void vl_feed_row(void *sink, const vl_cell *row, int64_t weight) {
+VL_LENT void vl_feed_row(void *sink, const vl_cell *row, int64_t weight) {
     vl_feed *f = sink;
     if (f->rows == f->row_room && !f->failed) {
         const uint64_t room = f->row_room ? 2 * f->row_room : 64;
@@ -85,16 +94,17 @@ VL_COLD void vl_feed_row(void *sink, const vl_cell *row, int64_t weight) {
     f->weights[f->rows++] = f->sign * weight;
 }
 
-/* Large memory is given back: most batches are small. */
-VL_COLD void vl_feed_free(vl_feed *f) {
+VL_LENT void vl_feed_free(vl_feed *f) {
     free(f->keys), free(f->hashes), free(f->slots), free(f->cells), free(f->weights);
     memset(f, 0, sizeof *f);
 }
 
-VL_COLD void vl_feed_clear(vl_feed *f) {
+VL_LENT void vl_feed_clear(vl_feed *f) {
     if (f->failed || f->room > 4096 || f->row_room > 4096) vl_feed_free(f);
     if (f->room) memset(f->slots, 0, 2 * f->room * sizeof *f->slots);
     f->count = f->rows = 0;
 }
+
+#endif
 
 #endif

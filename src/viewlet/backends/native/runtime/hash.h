@@ -121,11 +121,55 @@ VL_SHARED void vl_index_prefetch(const vl_arena *a, const vl_index *ix, uint32_t
     __builtin_prefetch((const vl_index_slot *)vl_at(a, ix->slots) + (hash >> ix->shift));
 }
 
+/* False (with VL_E_LOST) when there is no memory for the first table. */
+VL_LENT bool vl_index_init(vl_arena *a, vl_index *ix);
+/* Forgets all ids. A table much larger than they needed becomes smaller: what was in it came once. */
+VL_LENT void vl_index_clear(vl_arena *a, vl_index *ix);
+/* Makes room for one more id. When the limit is in the way the table runs denser instead: only a table
+ * that is 15/16 full and cannot grow refuses. */
+VL_LENT bool vl_index_make_room(vl_arena *a, vl_index *ix);
+/* Tables that lost most of their ids shrink, so that scans and images stay in proportion. */
+VL_LENT void vl_index_shrink(vl_arena *a, vl_index *ix);
+/* Room for n more ids without any further growth. False leaves the index as it was. */
+VL_LENT bool vl_index_reserve(vl_arena *a, vl_index *ix, uint64_t n);
+
 VL_INLINE void vl_index_place(vl_index_slot *slots, uint32_t mask, uint32_t shift, vl_index_slot s) {
     uint32_t i = s.hash >> shift;
     while (slots[i].id) i = (i + 1) & mask;
     slots[i] = s;
 }
+
+/* Adds an id that is not in the index. False when it cannot be stored. */
+VL_INLINE bool vl_index_insert(vl_arena *a, vl_index *ix, uint32_t hash, uint32_t id) {
+    if (VL_UNLIKELY(ix->count >= ix->grow_at) && !vl_index_make_room(a, ix)) return false;
+    vl_index_place(vl_at(a, ix->slots), ix->mask, ix->shift, (vl_index_slot){hash, id});
+    ix->count++;
+    return true;
+}
+
+/* Removes an id that is in the index. */
+VL_FUNCTION void vl_index_remove(vl_arena *a, vl_index *ix, uint32_t hash, uint32_t id) {
+    vl_index_slot *slots = vl_at(a, ix->slots);
+    uint32_t mask = ix->mask, i = hash >> ix->shift;
+    while (slots[i].id != id) i = (i + 1) & mask;
+    for (uint32_t j = (i + 1) & mask; slots[j].id; j = (j + 1) & mask) {
+        uint32_t home = slots[j].hash >> ix->shift;
+        if (((j - home) & mask) >= ((j - i) & mask)) {
+            slots[i] = slots[j];
+            i = j;
+        }
+    }
+    slots[i] = (vl_index_slot){0, 0};
+    ix->count--;
+    if (VL_UNLIKELY(ix->count < mask / 16) && ix->shift < 32 - VL_INDEX_BITS - 2) vl_index_shrink(a, ix);
+}
+
+VL_FUNCTION void vl_index_release(vl_arena *a, vl_index *ix) {
+    vl_free(a, &ix->account, ix->slots, ((uint64_t)ix->mask + 1) * sizeof(vl_index_slot));
+    ix->slots = 0;
+}
+
+#ifndef VL_HOSTED
 
 /* Moves to 2^bits slots. False leaves the index as it was. */
 VL_COLD bool vl_index_resize(vl_arena *a, vl_index *ix, uint32_t bits) {
@@ -151,16 +195,14 @@ VL_COLD bool vl_index_resize(vl_arena *a, vl_index *ix, uint32_t bits) {
     return true;
 }
 
-/* False (with VL_E_LOST) when there is no memory for the first table. */
-VL_FUNCTION bool vl_index_init(vl_arena *a, vl_index *ix) {
+VL_LENT bool vl_index_init(vl_arena *a, vl_index *ix) {
     memset(ix, 0, sizeof *ix);
     if (vl_index_resize(a, ix, VL_INDEX_BITS)) return true;
     a->errors |= VL_E_LOST;
     return false;
 }
 
-/* Forgets all ids. A table much larger than they needed becomes smaller: what was in it came once. */
-VL_FUNCTION void vl_index_clear(vl_arena *a, vl_index *ix) {
+VL_LENT void vl_index_clear(vl_arena *a, vl_index *ix) {
     uint32_t bits = 32 - ix->shift, fewer = bits;
     while (fewer > VL_INDEX_BITS && UINT64_C(1) << fewer > 8 * (uint64_t)ix->count) fewer--;
     memset(vl_at(a, ix->slots), 0, sizeof(vl_index_slot) << bits);
@@ -171,57 +213,25 @@ VL_FUNCTION void vl_index_clear(vl_arena *a, vl_index *ix) {
     a->errors = before; /* not shrinking is no failure */
 }
 
-/* Makes room for one more id. When the limit is in the way the table runs denser instead: only a table
- * that is 15/16 full and cannot grow refuses. */
-VL_COLD bool vl_index_make_room(vl_arena *a, vl_index *ix) {
+VL_LENT bool vl_index_make_room(vl_arena *a, vl_index *ix) {
     uint64_t dense = ((uint64_t)ix->mask + 1) / 16 * 15;
     if (vl_index_resize(a, ix, 33 - ix->shift)) return true;
     ix->grow_at = dense;
     return ix->count < dense;
 }
 
-/* Adds an id that is not in the index. False when it cannot be stored. */
-VL_INLINE bool vl_index_insert(vl_arena *a, vl_index *ix, uint32_t hash, uint32_t id) {
-    if (VL_UNLIKELY(ix->count >= ix->grow_at) && !vl_index_make_room(a, ix)) return false;
-    vl_index_place(vl_at(a, ix->slots), ix->mask, ix->shift, (vl_index_slot){hash, id});
-    ix->count++;
-    return true;
-}
-
-/* Tables that lost most of their ids shrink, so that scans and images stay in proportion. */
-VL_COLD void vl_index_shrink(vl_arena *a, vl_index *ix) {
+VL_LENT void vl_index_shrink(vl_arena *a, vl_index *ix) {
     vl_errors before = a->errors;
     vl_index_resize(a, ix, 32 - ix->shift - 2);
     a->errors = before; /* not shrinking is no failure */
 }
 
-/* Removes an id that is in the index. */
-VL_FUNCTION void vl_index_remove(vl_arena *a, vl_index *ix, uint32_t hash, uint32_t id) {
-    vl_index_slot *slots = vl_at(a, ix->slots);
-    uint32_t mask = ix->mask, i = hash >> ix->shift;
-    while (slots[i].id != id) i = (i + 1) & mask;
-    for (uint32_t j = (i + 1) & mask; slots[j].id; j = (j + 1) & mask) {
-        uint32_t home = slots[j].hash >> ix->shift;
-        if (((j - home) & mask) >= ((j - i) & mask)) {
-            slots[i] = slots[j];
-            i = j;
-        }
-    }
-    slots[i] = (vl_index_slot){0, 0};
-    ix->count--;
-    if (VL_UNLIKELY(ix->count < mask / 16) && ix->shift < 32 - VL_INDEX_BITS - 2) vl_index_shrink(a, ix);
-}
-
-/* Room for n more ids without any further growth. False leaves the index as it was. */
-VL_FUNCTION bool vl_index_reserve(vl_arena *a, vl_index *ix, uint64_t n) {
+VL_LENT bool vl_index_reserve(vl_arena *a, vl_index *ix, uint64_t n) {
     uint32_t bits = 32 - ix->shift;
     while (bits < 32 && ix->count + n > (UINT64_C(1) << bits) / 2) bits++;
     return bits == 32 - ix->shift || vl_index_resize(a, ix, bits);
 }
 
-VL_FUNCTION void vl_index_release(vl_arena *a, vl_index *ix) {
-    vl_free(a, &ix->account, ix->slots, ((uint64_t)ix->mask + 1) * sizeof(vl_index_slot));
-    ix->slots = 0;
-}
+#endif
 
 #endif

@@ -44,11 +44,8 @@ typedef struct {
 #define VL_PINNED UINT32_MAX
 #define VL_UNKNOWN UINT32_MAX
 
-VL_FUNCTION bool vl_strings_init(vl_arena *a, vl_strings *s) {
-    memset(s, 0, sizeof *s);
-    s->generation = s->round = 1;
-    return vl_pool_init(a, &s->pool, sizeof(vl_string)) && vl_index_init(a, &s->index);
-}
+VL_LENT bool vl_strings_init(vl_arena *a, vl_strings *s);
+VL_LENT uint32_t vl_intern(vl_arena *a, vl_strings *s, vl_text t);
 
 VL_INLINE vl_string *vl_string_record(const vl_arena *a, const vl_strings *s, uint32_t id) {
     return vl_pool_at(a, &s->pool, id, sizeof(vl_string));
@@ -70,35 +67,6 @@ VL_INLINE uint32_t vl_string_lookup(const vl_arena *a, const vl_strings *s, vl_t
 
 VL_FUNCTION uint32_t vl_string_find(const vl_arena *a, const vl_strings *s, vl_text t) {
     return vl_string_lookup(a, s, t, vl_hash32(vl_hash_bytes(t.bytes, t.length)));
-}
-
-VL_COLD uint32_t vl_string_lost(vl_arena *a) {
-    a->errors |= VL_E_LOST;
-    return 0;
-}
-
-VL_FUNCTION uint32_t vl_string_new(vl_arena *a, vl_strings *s, vl_text t, uint32_t hash) {
-    if (t.length > UINT32_MAX) return vl_string_lost(a);
-    vl_ref bytes = vl_alloc(a, &s->account, t.length);
-    if (!bytes) return vl_string_lost(a);
-    vl_string *r = vl_pool_take(a, &s->pool, sizeof *r, offsetof(vl_string, id));
-    if (r->id == 0 || !vl_index_insert(a, &s->index, hash, r->id)) {
-        if (r->id) vl_pool_release(a, &s->pool, r, sizeof *r, offsetof(vl_string, id));
-        vl_free(a, &s->account, bytes, t.length);
-        return vl_string_lost(a);
-    }
-    if (t.length) memcpy(vl_at(a, bytes), t.bytes, t.length);
-    r->bytes = bytes;
-    r->length = (uint32_t)t.length;
-    r->hash = hash;
-    r->mark = s->round;
-    return r->id;
-}
-
-VL_FUNCTION uint32_t vl_intern(vl_arena *a, vl_strings *s, vl_text t) {
-    uint32_t hash = vl_hash32(vl_hash_bytes(t.bytes, t.length));
-    uint32_t id = vl_string_lookup(a, s, t, hash);
-    return id ? id : vl_string_new(a, s, t, hash);
 }
 
 VL_INLINE int vl_string_compare(const vl_arena *a, const vl_strings *s, uint32_t x, uint32_t y) {
@@ -143,27 +111,7 @@ typedef struct {
 
 /* Room for answers about every id of today; unknown until put. Without memory the memo stays as it is
  * and simply remembers less. */
-VL_COLD void vl_memo_widen(vl_arena *a, vl_memo *memo, const vl_strings *s, uint64_t width) {
-    vl_errors before = a->errors;
-    uint64_t wanted = vl_round_up(s->pool.end + s->pool.end / 2, 64);
-    bool stale = memo->generation != s->generation;
-    if (wanted > memo->capacity && wanted <= UINT32_MAX) {
-        vl_ref fresh = vl_try_alloc(a, &memo->account, wanted * width);
-        if (fresh) {
-            memset(vl_at(a, fresh), 0xff, wanted * width);
-            if (memo->capacity) {
-                if (!stale) memcpy(vl_at(a, fresh), vl_at(a, memo->answers), memo->capacity * width);
-                vl_free(a, &memo->account, memo->answers, memo->capacity * width);
-            }
-            memo->answers = fresh;
-            memo->capacity = (uint32_t)wanted;
-            stale = false;
-        }
-    }
-    if (stale && memo->capacity) memset(vl_at(a, memo->answers), 0xff, memo->capacity * width);
-    memo->generation = s->generation;
-    a->errors = before; /* forgetting is no failure */
-}
+VL_LENT void vl_memo_widen(vl_arena *a, vl_memo *memo, const vl_strings *s, uint64_t width);
 
 VL_INLINE bool vl_memo_covers(const vl_memo *memo, const vl_strings *s, uint32_t id) {
     return VL_LIKELY(id < memo->capacity && memo->generation == s->generation);
@@ -188,5 +136,66 @@ VL_INLINE void vl_memo8_put(vl_arena *a, vl_memo *memo, const vl_strings *s, uin
     if (!vl_memo_covers(memo, s, id)) vl_memo_widen(a, memo, s, sizeof(uint8_t));
     if (vl_memo_covers(memo, s, id)) ((uint8_t *)vl_at(a, memo->answers))[id] = answer;
 }
+
+#ifndef VL_HOSTED
+
+VL_LENT bool vl_strings_init(vl_arena *a, vl_strings *s) {
+    memset(s, 0, sizeof *s);
+    s->generation = s->round = 1;
+    return vl_pool_init(a, &s->pool, sizeof(vl_string)) && vl_index_init(a, &s->index);
+}
+
+VL_COLD uint32_t vl_string_lost(vl_arena *a) {
+    a->errors |= VL_E_LOST;
+    return 0;
+}
+
+VL_FUNCTION uint32_t vl_string_new(vl_arena *a, vl_strings *s, vl_text t, uint32_t hash) {
+    if (t.length > UINT32_MAX) return vl_string_lost(a);
+    vl_ref bytes = vl_alloc(a, &s->account, t.length);
+    if (!bytes) return vl_string_lost(a);
+    vl_string *r = vl_pool_take(a, &s->pool, sizeof *r, offsetof(vl_string, id));
+    if (r->id == 0 || !vl_index_insert(a, &s->index, hash, r->id)) {
+        if (r->id) vl_pool_release(a, &s->pool, r, sizeof *r, offsetof(vl_string, id));
+        vl_free(a, &s->account, bytes, t.length);
+        return vl_string_lost(a);
+    }
+    if (t.length) memcpy(vl_at(a, bytes), t.bytes, t.length);
+    r->bytes = bytes;
+    r->length = (uint32_t)t.length;
+    r->hash = hash;
+    r->mark = s->round;
+    return r->id;
+}
+
+VL_LENT uint32_t vl_intern(vl_arena *a, vl_strings *s, vl_text t) {
+    uint32_t hash = vl_hash32(vl_hash_bytes(t.bytes, t.length));
+    uint32_t id = vl_string_lookup(a, s, t, hash);
+    return id ? id : vl_string_new(a, s, t, hash);
+}
+
+VL_LENT void vl_memo_widen(vl_arena *a, vl_memo *memo, const vl_strings *s, uint64_t width) {
+    vl_errors before = a->errors;
+    uint64_t wanted = vl_round_up(s->pool.end + s->pool.end / 2, 64);
+    bool stale = memo->generation != s->generation;
+    if (wanted > memo->capacity && wanted <= UINT32_MAX) {
+        vl_ref fresh = vl_try_alloc(a, &memo->account, wanted * width);
+        if (fresh) {
+            memset(vl_at(a, fresh), 0xff, wanted * width);
+            if (memo->capacity) {
+                if (!stale) memcpy(vl_at(a, fresh), vl_at(a, memo->answers), memo->capacity * width);
+                vl_free(a, &memo->account, memo->answers, memo->capacity * width);
+            }
+            memo->answers = fresh;
+            memo->capacity = (uint32_t)wanted;
+            stale = false;
+        }
+    }
+    if (stale && memo->capacity) memset(vl_at(a, memo->answers), 0xff, memo->capacity * width);
+    memo->generation = s->generation;
+    a->errors = before; /* forgetting is no failure */
+}
+
+#endif
 
 #endif

@@ -67,16 +67,6 @@ VL_INLINE void VL_M(_prefetch_record)(const vl_arena *a, const vl_map_pooled *m,
     vl_map_pooled_prefetch(a, m, vl_hash32(VL_M(_hash)(key)), VL_M_SIZE);
 }
 
-VL_INLINE VL_M(_record) * VL_M(_find_hashed)(const vl_arena *a, const vl_map_pooled *m, const VL_M(_key) * key,
-                                             uint32_t hash) {
-    uint32_t id;
-    for (vl_probe p = vl_index_probe(a, &m->index, hash); (id = vl_index_match(&p)) != 0;) {
-        VL_M(_record) *r = VL_M(_at)(a, m, id);
-        if (VL_LIKELY(VL_M(_equal)(&r->key, key))) return r;
-    }
-    return NULL;
-}
-
 #ifdef VL_MAP_HOME
 typedef vl_probe VL_M(_place);
 
@@ -93,6 +83,41 @@ VL_INLINE VL_M(_record) * VL_M(_along)(const vl_arena *a, const vl_map_pooled *m
     return NULL;
 }
 #endif
+
+#ifdef VL_LARGE /* one copy of the code for all maps of the program: map.h has it */
+VL_FUNCTION bool VL_M(_same)(const void *key, const void *other) { return VL_M(_equal)(key, other); }
+#ifdef VL_MAP_INDEXED
+VL_FUNCTION void VL_M(_enter)(vl_arena *a, vl_map_pooled *m, void *r) { VL_M(_attach)(a, m, r); }
+VL_FUNCTION void VL_M(_exit)(vl_arena *a, vl_map_pooled *m, void *r) { VL_M(_detach)(a, m, r); }
+#define VL_M_INDEXES VL_M(_enter), VL_M(_exit)
+#else
+#define VL_M_INDEXES NULL, NULL
+#endif
+static const vl_map_kind VL_M(_kind) __attribute__((unused)) = {VL_M_SIZE, sizeof(VL_M(_key)), VL_M_ID, VL_M(_same),
+                                                                 VL_M_INDEXES};
+#undef VL_M_INDEXES
+
+VL_INLINE VL_M(_record) * VL_M(_find)(const vl_arena *a, const vl_map_pooled *m, const VL_M(_key) * key) {
+    return vl_map_look(a, m, key, vl_hash32(VL_M(_hash)(key)), &VL_M(_kind));
+}
+
+VL_INLINE VL_M(_record) * VL_M(_upsert)(vl_arena *a, vl_map_pooled *m, const VL_M(_key) * key) {
+    return vl_map_touch(a, m, key, vl_hash32(VL_M(_hash)(key)), &VL_M(_kind));
+}
+
+VL_INLINE void VL_M(_remove)(vl_arena *a, vl_map_pooled *m, VL_M(_record) * r) {
+    vl_map_drop(a, m, r, vl_hash32(VL_M(_hash)(&r->key)), &VL_M(_kind));
+}
+#else
+VL_INLINE VL_M(_record) * VL_M(_find_hashed)(const vl_arena *a, const vl_map_pooled *m, const VL_M(_key) * key,
+                                             uint32_t hash) {
+    uint32_t id;
+    for (vl_probe p = vl_index_probe(a, &m->index, hash); (id = vl_index_match(&p)) != 0;) {
+        VL_M(_record) *r = VL_M(_at)(a, m, id);
+        if (VL_LIKELY(VL_M(_equal)(&r->key, key))) return r;
+    }
+    return NULL;
+}
 
 VL_INLINE VL_M(_record) * VL_M(_find)(const vl_arena *a, const vl_map_pooled *m, const VL_M(_key) * key) {
     return VL_M(_find_hashed)(a, m, key, vl_hash32(VL_M(_hash)(key)));
@@ -113,6 +138,15 @@ VL_INLINE VL_M(_record) * VL_M(_upsert)(vl_arena *a, vl_map_pooled *m, const VL_
     return r ? r : VL_M(_insert)(a, m, key, hash);
 }
 
+VL_FUNCTION void VL_M(_remove)(vl_arena *a, vl_map_pooled *m, VL_M(_record) * r) {
+    if (VL_UNLIKELY(r->id == 0)) return;
+#ifdef VL_MAP_INDEXED
+    VL_M(_detach)(a, m, r);
+#endif
+    vl_map_pooled_give(a, m, r, vl_hash32(VL_M(_hash)(&r->key)), VL_M_SIZE, VL_M_ID);
+}
+#endif
+
 /* The same where the record most likely has this id, not 0. */
 VL_INLINE VL_M(_record) * VL_M(_guess)(vl_arena *a, vl_map_pooled *m, uint32_t id, const VL_M(_key) * key) {
     if (VL_LIKELY(id < m->pool.end)) {
@@ -120,14 +154,6 @@ VL_INLINE VL_M(_record) * VL_M(_guess)(vl_arena *a, vl_map_pooled *m, uint32_t i
         if (VL_LIKELY(r->id == id && VL_M(_equal)(&r->key, key))) return r;
     }
     return VL_M(_upsert)(a, m, key);
-}
-
-VL_FUNCTION void VL_M(_remove)(vl_arena *a, vl_map_pooled *m, VL_M(_record) * r) {
-    if (VL_UNLIKELY(r->id == 0)) return;
-#ifdef VL_MAP_INDEXED
-    VL_M(_detach)(a, m, r);
-#endif
-    vl_map_pooled_give(a, m, r, vl_hash32(VL_M(_hash)(&r->key)), VL_M_SIZE, VL_M_ID);
 }
 
 VL_INLINE void VL_M(_settle)(vl_arena *a, vl_map_pooled *m, VL_M(_record) * r) {

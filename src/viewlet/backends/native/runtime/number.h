@@ -81,37 +81,6 @@ typedef struct {
     vl_u128 high, low;
 } vl_u256;
 
-VL_FUNCTION vl_u256 vl_u256_mul(vl_u128 x, vl_u128 y) {
-    vl_u128 x0 = (uint64_t)x, x1 = x >> 64, y0 = (uint64_t)y, y1 = y >> 64;
-    vl_u128 low = x0 * y0, a = x0 * y1, b = x1 * y0;
-    vl_u128 middle = (low >> 64) + (uint64_t)a + (uint64_t)b;
-    return (vl_u256){x1 * y1 + (a >> 64) + (b >> 64) + (middle >> 64), (middle << 64) | (uint64_t)low};
-}
-
-/* Quotient and remainder of x / y for y > 0; false when the quotient needs more than 128 bits. Binary
- * long division, only for operands that really are that wide. */
-VL_FUNCTION bool vl_u256_div(vl_u256 x, vl_u128 y, vl_u128 *quotient, vl_u128 *remainder) {
-    if (x.high == 0) {
-        *quotient = x.low / y;
-        *remainder = x.low % y;
-        return true;
-    }
-    if (x.high >= y) return false;
-    vl_u128 r = x.high, q = 0;
-    for (int i = 127; i >= 0; i--) {
-        bool carry = (r >> 127) != 0;
-        r = (r << 1) | ((x.low >> i) & 1);
-        q <<= 1;
-        if (carry || r >= y) {
-            r -= y;
-            q |= 1;
-        }
-    }
-    *quotient = q;
-    *remainder = r;
-    return true;
-}
-
 /* ---- DECIMAL ---- */
 
 #define VL_E18 UINT64_C(1000000000000000000)
@@ -160,60 +129,12 @@ VL_INLINE vl_i128 vl_rescale(vl_i128 x, int from, int to, vl_errors *e) {
 }
 
 /* x * y with `drop` fraction digits fewer than the exact product. */
-VL_FUNCTION vl_i128 vl_decimal_mul(vl_i128 x, vl_i128 y, int drop, vl_errors *e) {
-    vl_i128 narrow;
-    if (VL_LIKELY(!__builtin_mul_overflow(x, y, &narrow))) return drop ? vl_round_div(narrow, vl_pow10(drop)) : narrow;
-    vl_u256 wide = vl_u256_mul(vl_magnitude(x), vl_magnitude(y));
-    vl_u128 by = vl_pow10(drop), q = 0, r = 0;
-    if (drop == 0 || !vl_u256_div(wide, by, &q, &r)) {
-        *e |= VL_E_DECIMAL;
-        return (vl_i128)((vl_u128)x * (vl_u128)y);
-    }
-    q += r >= by - r;
-    return vl_signed((x < 0) != (y < 0), q, e);
-}
-
+VL_LENT vl_i128 vl_decimal_mul(vl_i128 x, vl_i128 y, int drop, vl_errors *e);
 /* x * 10^raise / y, HALF_UP; 0 with VL_E_DIVIDE by zero. For x of scale s and y of scale t a result of
  * scale u takes raise = u - s + t, which must be in 0..76. */
-VL_FUNCTION vl_i128 vl_decimal_div(vl_i128 x, vl_i128 y, int raise, vl_errors *e) {
-    if (y == 0) {
-        *e |= VL_E_DIVIDE;
-        return 0;
-    }
-    vl_u128 n = vl_magnitude(x), d = vl_magnitude(y), q, r;
-    uint64_t small;
-    if (VL_LIKELY((n | d) >> 64 == 0 && raise < 20 &&
-                  !__builtin_mul_overflow((uint64_t)n, (uint64_t)vl_pow10(raise), &small))) {
-        uint64_t whole = small / (uint64_t)d, rest = small % (uint64_t)d;
-        vl_i128 rounded = (vl_i128)whole + (rest >= (uint64_t)d - rest);
-        return (x < 0) != (y < 0) ? -rounded : rounded;
-    }
-    vl_u256 wide = vl_u256_mul(n, vl_pow10(raise > 38 ? 38 : raise));
-    if (raise > 38) {
-        vl_u128 more = vl_pow10(raise - 38);
-        vl_u256 low = vl_u256_mul(wide.low, more), high = vl_u256_mul(wide.high, more);
-        if (high.high != 0 || high.low + low.high < high.low) {
-            *e |= VL_E_DECIMAL;
-            return 0;
-        }
-        wide = (vl_u256){high.low + low.high, low.low};
-    }
-    if (!vl_u256_div(wide, d, &q, &r)) {
-        *e |= VL_E_DECIMAL;
-        return 0;
-    }
-    q += r >= d - r;
-    return vl_signed((x < 0) != (y < 0), q, e);
-}
-
+VL_LENT vl_i128 vl_decimal_div(vl_i128 x, vl_i128 y, int raise, vl_errors *e);
 /* x % y of equal scales, with the sign of x. */
-VL_FUNCTION vl_i128 vl_decimal_mod(vl_i128 x, vl_i128 y, vl_errors *e) {
-    if (y == 0) {
-        *e |= VL_E_DIVIDE;
-        return 0;
-    }
-    return y == -1 ? 0 : x % y;
-}
+VL_LENT vl_i128 vl_decimal_mod(vl_i128 x, vl_i128 y, vl_errors *e);
 
 /* FLOOR and CEIL to an integer (scale 0). */
 VL_INLINE vl_i128 vl_decimal_floor(vl_i128 x, int scale) {
@@ -343,5 +264,92 @@ VL_INLINE int vl_f64_compare(double x, double y) {
     if (VL_UNLIKELY(x != x || y != y)) return (x != x) - (y != y);
     return (x > y) - (x < y);
 }
+
+#ifndef VL_HOSTED
+
+VL_FUNCTION vl_u256 vl_u256_mul(vl_u128 x, vl_u128 y) {
+    vl_u128 x0 = (uint64_t)x, x1 = x >> 64, y0 = (uint64_t)y, y1 = y >> 64;
+    vl_u128 low = x0 * y0, a = x0 * y1, b = x1 * y0;
+    vl_u128 middle = (low >> 64) + (uint64_t)a + (uint64_t)b;
+    return (vl_u256){x1 * y1 + (a >> 64) + (b >> 64) + (middle >> 64), (middle << 64) | (uint64_t)low};
+}
+
+/* Quotient and remainder of x / y for y > 0; false when the quotient needs more than 128 bits. Binary
+ * long division, only for operands that really are that wide. */
+VL_FUNCTION bool vl_u256_div(vl_u256 x, vl_u128 y, vl_u128 *quotient, vl_u128 *remainder) {
+    if (x.high == 0) {
+        *quotient = x.low / y;
+        *remainder = x.low % y;
+        return true;
+    }
+    if (x.high >= y) return false;
+    vl_u128 r = x.high, q = 0;
+    for (int i = 127; i >= 0; i--) {
+        bool carry = (r >> 127) != 0;
+        r = (r << 1) | ((x.low >> i) & 1);
+        q <<= 1;
+        if (carry || r >= y) {
+            r -= y;
+            q |= 1;
+        }
+    }
+    *quotient = q;
+    *remainder = r;
+    return true;
+}
+
+VL_LENT vl_i128 vl_decimal_mul(vl_i128 x, vl_i128 y, int drop, vl_errors *e) {
+    vl_i128 narrow;
+    if (VL_LIKELY(!__builtin_mul_overflow(x, y, &narrow))) return drop ? vl_round_div(narrow, vl_pow10(drop)) : narrow;
+    vl_u256 wide = vl_u256_mul(vl_magnitude(x), vl_magnitude(y));
+    vl_u128 by = vl_pow10(drop), q = 0, r = 0;
+    if (drop == 0 || !vl_u256_div(wide, by, &q, &r)) {
+        *e |= VL_E_DECIMAL;
+        return (vl_i128)((vl_u128)x * (vl_u128)y);
+    }
+    q += r >= by - r;
+    return vl_signed((x < 0) != (y < 0), q, e);
+}
+
+VL_LENT vl_i128 vl_decimal_div(vl_i128 x, vl_i128 y, int raise, vl_errors *e) {
+    if (y == 0) {
+        *e |= VL_E_DIVIDE;
+        return 0;
+    }
+    vl_u128 n = vl_magnitude(x), d = vl_magnitude(y), q, r;
+    uint64_t small;
+    if (VL_LIKELY((n | d) >> 64 == 0 && raise < 20 &&
+                  !__builtin_mul_overflow((uint64_t)n, (uint64_t)vl_pow10(raise), &small))) {
+        uint64_t whole = small / (uint64_t)d, rest = small % (uint64_t)d;
+        vl_i128 rounded = (vl_i128)whole + (rest >= (uint64_t)d - rest);
+        return (x < 0) != (y < 0) ? -rounded : rounded;
+    }
+    vl_u256 wide = vl_u256_mul(n, vl_pow10(raise > 38 ? 38 : raise));
+    if (raise > 38) {
+        vl_u128 more = vl_pow10(raise - 38);
+        vl_u256 low = vl_u256_mul(wide.low, more), high = vl_u256_mul(wide.high, more);
+        if (high.high != 0 || high.low + low.high < high.low) {
+            *e |= VL_E_DECIMAL;
+            return 0;
+        }
+        wide = (vl_u256){high.low + low.high, low.low};
+    }
+    if (!vl_u256_div(wide, d, &q, &r)) {
+        *e |= VL_E_DECIMAL;
+        return 0;
+    }
+    q += r >= d - r;
+    return vl_signed((x < 0) != (y < 0), q, e);
+}
+
+VL_LENT vl_i128 vl_decimal_mod(vl_i128 x, vl_i128 y, vl_errors *e) {
+    if (y == 0) {
+        *e |= VL_E_DIVIDE;
+        return 0;
+    }
+    return y == -1 ? 0 : x % y;
+}
+
+#endif
 
 #endif

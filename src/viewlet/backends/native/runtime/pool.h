@@ -35,36 +35,13 @@ VL_INLINE void *vl_pool_at(const vl_arena *a, const vl_pool *p, uint32_t id, uin
 
 VL_INLINE uint32_t *vl_pool_word(void *record, uint64_t id_at) { return (uint32_t *)(void *)((uint8_t *)record + id_at); }
 
-VL_COLD bool vl_pool_grow_directory(vl_arena *a, vl_pool *p) {
-    uint32_t wider = p->directory_size ? p->directory_size * 2 : 2;
-    vl_ref fresh = vl_alloc(a, &p->account, wider * sizeof(vl_ref));
-    if (!fresh) return false;
-    if (p->directory_size) {
-        memcpy(vl_at(a, fresh), vl_at(a, p->directory), p->directory_size * sizeof(vl_ref));
-        vl_free(a, &p->account, p->directory, p->directory_size * sizeof(vl_ref));
-    }
-    p->directory = fresh;
-    p->directory_size = wider;
-    return true;
-}
-
-VL_COLD bool vl_pool_add_chunk(vl_arena *a, vl_pool *p, uint64_t size) {
-    if (p->chunks == VL_POOL_FREE >> VL_CHUNK_SHIFT) return false;
-    if (p->chunks == p->directory_size && !vl_pool_grow_directory(a, p)) return false;
-    vl_ref chunk = vl_alloc_zeroed(a, &p->account, size << VL_CHUNK_SHIFT);
-    if (!chunk) return false;
-    ((vl_ref *)vl_at(a, p->directory))[p->chunks++] = chunk;
-    return true;
-}
-
 /* False (with VL_E_LOST) when there is no memory for the first chunk. */
-VL_FUNCTION bool vl_pool_init(vl_arena *a, vl_pool *p, uint64_t size) {
-    memset(p, 0, sizeof *p);
-    p->end = 1;
-    if (vl_pool_add_chunk(a, p, size)) return true;
-    a->errors |= VL_E_LOST;
-    return false;
-}
+VL_LENT bool vl_pool_init(vl_arena *a, vl_pool *p, uint64_t size);
+VL_LENT bool vl_pool_add_chunk(vl_arena *a, vl_pool *p, uint64_t size);
+/* Forgets everything but the first chunk. */
+VL_LENT void vl_pool_clear(vl_arena *a, vl_pool *p, uint64_t size);
+/* Room for n more records without any further growth. */
+VL_LENT bool vl_pool_reserve(vl_arena *a, vl_pool *p, uint64_t n, uint64_t size);
 
 /* A cleared record with its id set, or the scratch record, cleared, with VL_E_LOST. */
 VL_INLINE void *vl_pool_take(vl_arena *a, vl_pool *p, uint64_t size, uint64_t id_at) {
@@ -88,16 +65,6 @@ VL_INLINE void *vl_pool_take(vl_arena *a, vl_pool *p, uint64_t size, uint64_t id
     return record;
 }
 
-/* Forgets everything but the first chunk. */
-VL_FUNCTION void vl_pool_clear(vl_arena *a, vl_pool *p, uint64_t size) {
-    vl_ref *directory = vl_at(a, p->directory);
-    while (p->chunks > 1) vl_free(a, &p->account, directory[--p->chunks], size << VL_CHUNK_SHIFT);
-    uint64_t used = p->end < VL_CHUNK ? p->end : VL_CHUNK;
-    memset(vl_at(a, directory[0]), 0, used * size);
-    p->end = 1;
-    p->free = p->live = 0;
-}
-
 /* Clears a live record and keeps its id for reuse. A pool that runs empty starts over. */
 VL_INLINE void vl_pool_release(vl_arena *a, vl_pool *p, void *record, uint64_t size, uint64_t id_at) {
     uint32_t *word = vl_pool_word(record, id_at), id = *word;
@@ -116,13 +83,6 @@ VL_INLINE void *vl_pool_from(const vl_arena *a, const vl_pool *p, uint32_t id, u
     return NULL;
 }
 
-/* Room for n more records without any further growth. */
-VL_FUNCTION bool vl_pool_reserve(vl_arena *a, vl_pool *p, uint64_t n, uint64_t size) {
-    while (((uint64_t)p->chunks << VL_CHUNK_SHIFT) < p->end + n)
-        if (!vl_pool_add_chunk(a, p, size)) return false;
-    return true;
-}
-
 /* Gives every block back; the pool must be initialized again before use. */
 VL_FUNCTION void vl_pool_drop(vl_arena *a, vl_pool *p, uint64_t size) {
     vl_pool_clear(a, p, size);
@@ -131,5 +91,54 @@ VL_FUNCTION void vl_pool_drop(vl_arena *a, vl_pool *p, uint64_t size) {
     p->chunks = p->directory_size = 0;
     p->directory = 0;
 }
+
+#ifndef VL_HOSTED
+
+VL_COLD bool vl_pool_grow_directory(vl_arena *a, vl_pool *p) {
+    uint32_t wider = p->directory_size ? p->directory_size * 2 : 2;
+    vl_ref fresh = vl_alloc(a, &p->account, wider * sizeof(vl_ref));
+    if (!fresh) return false;
+    if (p->directory_size) {
+        memcpy(vl_at(a, fresh), vl_at(a, p->directory), p->directory_size * sizeof(vl_ref));
+        vl_free(a, &p->account, p->directory, p->directory_size * sizeof(vl_ref));
+    }
+    p->directory = fresh;
+    p->directory_size = wider;
+    return true;
+}
+
+VL_LENT bool vl_pool_add_chunk(vl_arena *a, vl_pool *p, uint64_t size) {
+    if (p->chunks == VL_POOL_FREE >> VL_CHUNK_SHIFT) return false;
+    if (p->chunks == p->directory_size && !vl_pool_grow_directory(a, p)) return false;
+    vl_ref chunk = vl_alloc_zeroed(a, &p->account, size << VL_CHUNK_SHIFT);
+    if (!chunk) return false;
+    ((vl_ref *)vl_at(a, p->directory))[p->chunks++] = chunk;
+    return true;
+}
+
+VL_LENT bool vl_pool_init(vl_arena *a, vl_pool *p, uint64_t size) {
+    memset(p, 0, sizeof *p);
+    p->end = 1;
+    if (vl_pool_add_chunk(a, p, size)) return true;
+    a->errors |= VL_E_LOST;
+    return false;
+}
+
+VL_LENT void vl_pool_clear(vl_arena *a, vl_pool *p, uint64_t size) {
+    vl_ref *directory = vl_at(a, p->directory);
+    while (p->chunks > 1) vl_free(a, &p->account, directory[--p->chunks], size << VL_CHUNK_SHIFT);
+    uint64_t used = p->end < VL_CHUNK ? p->end : VL_CHUNK;
+    memset(vl_at(a, directory[0]), 0, used * size);
+    p->end = 1;
+    p->free = p->live = 0;
+}
+
+VL_LENT bool vl_pool_reserve(vl_arena *a, vl_pool *p, uint64_t n, uint64_t size) {
+    while (((uint64_t)p->chunks << VL_CHUNK_SHIFT) < p->end + n)
+        if (!vl_pool_add_chunk(a, p, size)) return false;
+    return true;
+}
+
+#endif
 
 #endif

@@ -149,18 +149,7 @@ VL_INLINE double vl_sum_value(vl_pair sum, vl_errors *e) {
 
 /* ---- additions put off ---- */
 
-VL_COLD void vl_later_grow(vl_instance *x, uint64_t more) {
-    uint64_t room = x->later.room * 2 > x->later.used + more ? x->later.room * 2 : x->later.used + more + 4096;
-    uint8_t *bytes = realloc(x->later.bytes, room);
-    if (!bytes) {
-        x->arena.errors |= VL_E_LOST;
-        x->later.used = 0;
-        bytes = x->later.bytes;
-        room = x->later.room;
-    }
-    x->later.bytes = bytes;
-    x->later.room = room;
-}
+VL_LENT void vl_later_grow(vl_instance *x, uint64_t more);
 
 /* Room for one more note of `size` bytes, a multiple of 16; NULL with VL_E_LOST without memory. */
 VL_INLINE void *vl_later(vl_instance *x, uint64_t size) {
@@ -183,15 +172,7 @@ VL_INLINE uint64_t vl_short_word(vl_text t) {
     return p[0] | (uint64_t)p[n >> 1] << (8 * (n >> 1)) | (uint64_t)p[n - 1] << (8 * (n - 1));
 }
 
-VL_COLD uint32_t vl_intern_short(vl_instance *x, vl_text t, uint64_t word, uint64_t at) {
-    uint32_t id = vl_intern(&x->arena, x->strings, t);
-    if (!id) return 0;
-    if (t.length == 1) x->letters[t.bytes[0]] = id;
-    x->short_texts[at].word = word;
-    x->short_texts[at].length = (uint32_t)t.length;
-    x->short_texts[at].id = id;
-    return id;
-}
+VL_LENT uint32_t vl_intern_short(vl_instance *x, vl_text t, uint64_t word, uint64_t at);
 
 /* The id of a string; flags, codes and names that come again and again are found without hashing. */
 VL_INLINE uint32_t vl_intern_quickly(vl_instance *x, vl_text t) {
@@ -256,5 +237,32 @@ VL_INLINE vl_i128 vl_column_decimal(const vl_column *c, int64_t i) {
     memcpy(&value, (const uint8_t *)c->data + i * 16, 16);
     return value;
 }
+
+#ifndef VL_HOSTED
+
+VL_LENT void vl_later_grow(vl_instance *x, uint64_t more) {
+    uint64_t room = x->later.room * 2 > x->later.used + more ? x->later.room * 2 : x->later.used + more + 4096;
+    uint8_t *bytes = realloc(x->later.bytes, room);
+    if (!bytes) {
+        x->arena.errors |= VL_E_LOST;
+        x->later.used = 0;
+        bytes = x->later.bytes;
+        room = x->later.room;
+    }
+    x->later.bytes = bytes;
+    x->later.room = room;
+}
+
+VL_LENT uint32_t vl_intern_short(vl_instance *x, vl_text t, uint64_t word, uint64_t at) {
+    uint32_t id = vl_intern(&x->arena, x->strings, t);
+    if (!id) return 0;
+    if (t.length == 1) x->letters[t.bytes[0]] = id;
+    x->short_texts[at].word = word;
+    x->short_texts[at].length = (uint32_t)t.length;
+    x->short_texts[at].id = id;
+    return id;
+}
+
+#endif
 
 #endif

@@ -39,6 +39,15 @@
 #define VL_APART __attribute__((noinline, unused))
 #define VL_COLD static __attribute__((noinline, cold, unused))
 #define VL_HOT static __attribute__((noinline, hot, unused)) /* else what only cold functions call is cold, too */
+/* What is long, or seldom runs: compiled once with the host, which lends it to the programs that it loads. A header
+ * declares such functions, and defines them unless VL_HOSTED says that somebody else does. */
+#if defined VL_HOSTED /* an emitted program */
+#define VL_LENT extern VL_EXPORT
+#elif defined VL_HOST /* who loads programs: bridge.c */
+#define VL_LENT VL_EXPORT VL_APART
+#else
+#define VL_LENT static VL_APART
+#endif
 #define VL_JOIN_(x, y) x##y
 #define VL_JOIN(x, y) VL_JOIN_(x, y) /* how the map headers build the names of one map's functions */
 #define VL_LIKELY(x) __builtin_expect(!!(x), 1)

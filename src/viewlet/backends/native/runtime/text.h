@@ -35,48 +35,23 @@ VL_FUNCTION bool vl_utf8_valid(vl_text t) {
 }
 
 /* CHAR_LENGTH */
-VL_FUNCTION int64_t vl_text_length(vl_text t) {
-    int64_t n = 0;
-    for (uint64_t i = 0; i < t.length; n++) i += vl_utf8_step(t.bytes + i, t.length - i);
-    return n;
-}
-
+VL_LENT int64_t vl_text_length(vl_text t);
 /* Negative, zero or positive, by bytes; a prefix comes first. */
-VL_FUNCTION int vl_text_compare(vl_text x, vl_text y) {
-    uint64_t n = x.length < y.length ? x.length : y.length;
-    int order = n ? memcmp(x.bytes, y.bytes, n) : 0;
-    return order ? order : (x.length > y.length) - (x.length < y.length);
-}
+VL_LENT int vl_text_compare(vl_text x, vl_text y);
+/* SUBSTRING(t, position, length) as Spark reads it: positions count from 1, 0 means 1, negative ones
+ * count from the end; characters before the start are cut off the length. */
+VL_LENT vl_text vl_text_substring(vl_text t, int64_t position, int64_t length);
+/* Where `part` first lies in t, as a byte offset from `from`; t.length + 1 when nowhere. */
+VL_LENT uint64_t vl_text_find(vl_text t, vl_text part, uint64_t from);
+/* t LIKE pattern ESCAPE escape. `%` is any run, `_` one character. Two cursors and one place to come
+ * back to: after a later `%` an earlier one never needs to be tried again. */
+VL_LENT bool vl_like(vl_text t, vl_text pattern, int escape);
 
 /* The byte offset of character number `characters`, at most the length. */
 VL_INLINE uint64_t vl_text_offset(vl_text t, int64_t characters) {
     uint64_t i = 0;
     for (; characters > 0 && i < t.length; characters--) i += vl_utf8_step(t.bytes + i, t.length - i);
     return i;
-}
-
-/* SUBSTRING(t, position, length) as Spark reads it: positions count from 1, 0 means 1, negative ones
- * count from the end; characters before the start are cut off the length. */
-VL_FUNCTION vl_text vl_text_substring(vl_text t, int64_t position, int64_t length) {
-    int64_t start = position > 0 ? position - 1 : position < 0 ? vl_text_length(t) + position : 0, end;
-    if (length <= 0) return (vl_text){t.bytes, 0};
-    if (__builtin_add_overflow(start, length, &end)) end = INT64_MAX;
-    if (end <= 0) return (vl_text){t.bytes, 0};
-    uint64_t from = vl_text_offset(t, start);
-    vl_text rest = {t.bytes + from, t.length - from};
-    return (vl_text){rest.bytes, vl_text_offset(rest, end - (start > 0 ? start : 0))};
-}
-
-/* Where `part` first lies in t, as a byte offset from `from`; t.length + 1 when nowhere. */
-VL_FUNCTION uint64_t vl_text_find(vl_text t, vl_text part, uint64_t from) {
-    if (part.length == 0) return from;
-    while (part.length <= t.length && from <= t.length - part.length) {
-        const uint8_t *hit = memchr(t.bytes + from, part.bytes[0], t.length - part.length - from + 1);
-        if (!hit) break;
-        if (memcmp(hit, part.bytes, part.length) == 0) return (uint64_t)(hit - t.bytes);
-        from = (uint64_t)(hit - t.bytes) + 1;
-    }
-    return t.length + 1;
 }
 
 /* VL_E_TEXT when the pattern's escape (a byte below 0x80, or -1 for none) is not followed by %, _ or
@@ -91,9 +66,42 @@ VL_FUNCTION vl_errors vl_like_check(vl_text pattern, int escape) {
     return VL_OK;
 }
 
-/* t LIKE pattern ESCAPE escape. `%` is any run, `_` one character. Two cursors and one place to come
- * back to: after a later `%` an earlier one never needs to be tried again. */
-VL_FUNCTION bool vl_like(vl_text t, vl_text pattern, int escape) {
+#ifndef VL_HOSTED
+
+VL_LENT int64_t vl_text_length(vl_text t) {
+    int64_t n = 0;
+    for (uint64_t i = 0; i < t.length; n++) i += vl_utf8_step(t.bytes + i, t.length - i);
+    return n;
+}
+
+VL_LENT int vl_text_compare(vl_text x, vl_text y) {
+    uint64_t n = x.length < y.length ? x.length : y.length;
+    int order = n ? memcmp(x.bytes, y.bytes, n) : 0;
+    return order ? order : (x.length > y.length) - (x.length < y.length);
+}
+
+VL_LENT vl_text vl_text_substring(vl_text t, int64_t position, int64_t length) {
+    int64_t start = position > 0 ? position - 1 : position < 0 ? vl_text_length(t) + position : 0, end;
+    if (length <= 0) return (vl_text){t.bytes, 0};
+    if (__builtin_add_overflow(start, length, &end)) end = INT64_MAX;
+    if (end <= 0) return (vl_text){t.bytes, 0};
+    uint64_t from = vl_text_offset(t, start);
+    vl_text rest = {t.bytes + from, t.length - from};
+    return (vl_text){rest.bytes, vl_text_offset(rest, end - (start > 0 ? start : 0))};
+}
+
+VL_LENT uint64_t vl_text_find(vl_text t, vl_text part, uint64_t from) {
+    if (part.length == 0) return from;
+    while (part.length <= t.length && from <= t.length - part.length) {
+        const uint8_t *hit = memchr(t.bytes + from, part.bytes[0], t.length - part.length - from + 1);
+        if (!hit) break;
+        if (memcmp(hit, part.bytes, part.length) == 0) return (uint64_t)(hit - t.bytes);
+        from = (uint64_t)(hit - t.bytes) + 1;
+    }
+    return t.length + 1;
+}
+
+VL_LENT bool vl_like(vl_text t, vl_text pattern, int escape) {
     const uint8_t *s = t.bytes, *p = pattern.bytes;
     uint64_t i = 0, j = 0, n = t.length, m = pattern.length, retry_i = 0, retry_j = m + 1;
     for (;;) {
@@ -126,5 +134,7 @@ VL_FUNCTION bool vl_like(vl_text t, vl_text pattern, int escape) {
         j = retry_j;
     }
 }
+
+#endif
 
 #endif

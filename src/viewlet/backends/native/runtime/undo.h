@@ -40,12 +40,7 @@ VL_INLINE void vl_undo_forget(vl_undo *u) {
     u->failed = false;
 }
 
-VL_COLD uint64_t vl_undo_number(const vl_undo *u) {
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    uint64_t process = (uint64_t)getpid() << 32 ^ (uint64_t)(uintptr_t)u;
-    return vl_hash2((uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec, process);
-}
+VL_LENT uint64_t vl_undo_number(const vl_undo *u);
 
 /* Answers where notes of this batch begin. */
 VL_INLINE uint64_t vl_undo_begin(vl_undo *u) {
@@ -55,7 +50,24 @@ VL_INLINE uint64_t vl_undo_begin(vl_undo *u) {
     return u->used;
 }
 
-VL_COLD void vl_undo_note(vl_undo *u, uint32_t record, const void *entry, uint32_t size) {
+VL_LENT void vl_undo_note(vl_undo *u, uint32_t record, const void *entry, uint32_t size);
+
+VL_INLINE void vl_undo_remember(vl_undo *u, uint32_t record, const void *entry, uint64_t *stamp, uint32_t size) {
+    if (VL_LIKELY(*stamp == u->batch)) return;
+    vl_undo_note(u, record, entry, size);
+    *stamp = u->batch;
+}
+
+#ifndef VL_HOSTED
+
+VL_LENT uint64_t vl_undo_number(const vl_undo *u) {
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    uint64_t process = (uint64_t)getpid() << 32 ^ (uint64_t)(uintptr_t)u;
+    return vl_hash2((uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec, process);
+}
+
+VL_LENT void vl_undo_note(vl_undo *u, uint32_t record, const void *entry, uint32_t size) {
     uint64_t end = u->used + ((sizeof(vl_note) + size + 15) & ~UINT64_C(15));
     if (end > u->room) {
         uint64_t room = 2 * end > 4096 ? 2 * end : 4096;
@@ -76,10 +88,6 @@ VL_COLD void vl_undo_note(vl_undo *u, uint32_t record, const void *entry, uint32
     u->used = end;
 }
 
-VL_INLINE void vl_undo_remember(vl_undo *u, uint32_t record, const void *entry, uint64_t *stamp, uint32_t size) {
-    if (VL_LIKELY(*stamp == u->batch)) return;
-    vl_undo_note(u, record, entry, size);
-    *stamp = u->batch;
-}
+#endif
 
 #endif
