@@ -14,15 +14,19 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from spark.test_distribute import small, tpch
+from spark.test_distribute import MOVE_MAPS, small, tpch
 from viewlet.backends.spark.distribute import distribute
 from viewlet.backends.spark.exchange import partition_of
+from viewlet.backends.spark.local import local_program
 from viewlet.backends.spark.nodes import Dealt, Local, Transfer
 from viewlet.backends.spark.shares import deal_out
 from viewlet.backends.spark.site import Changes
 from viewlet.backends.spark.text import show_distributed
 from viewlet.core.types import BIGINT, DATE, INT, VARCHAR, Column, Type, decimal
+from viewlet.loops.from_triggers import triggers_to_loops
+from viewlet.loops.nodes import Loop, operations
 from viewlet.sql.catalog import Table
+from viewlet.workloads import queries
 
 
 def test_rows_are_dealt_where_that_sends_less() -> None:
@@ -87,3 +91,20 @@ def test_shares_of_columns_are_those_of_rows(kind: Type, partitions: int, weight
         assert (share.weights is None) == (not weighted)
         if share.weights is not None:
             assert list(share.weights) == own.weights
+
+
+@pytest.mark.parametrize("name", sorted(queries("tpch")))
+def test_a_batch_goes_through_what_it_brought_and_not_through_maps(name: str) -> None:
+    program, arriving = tpch(name)
+    local = local_program(distribute(program, arriving.placement, Local()), "distributed")
+    lowered = triggers_to_loops(local.program, batches="all")
+    kept = {lowered.places[m].record for m, d in local.program.maps.items() if d.keys and not d.brief}
+    running = {event.table for events in local.events.values() for event in events}
+    scans = {
+        op.record
+        for table in running
+        for block in (lowered.tables[table].on_tuple, lowered.tables[table].on_batch)
+        for op in operations(block)
+        if isinstance(op, Loop) and not op.bound and op.record in kept
+    }
+    assert bool(scans) == (name in MOVE_MAPS), scans

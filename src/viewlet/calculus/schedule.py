@@ -4,7 +4,8 @@ Factor order has no meaning, so any order in which every factor finds what it ne
 is greedy: what is ready and cheap first (conditions, values, lets, lookups), then the atom with the fewest
 unknown arguments among those of which some are known, then nested factors that find their keys from what is
 known, scans, and nested factors that go through all of their keys last. An atom that is told to have one
-entry at most for what is known counts as a lookup, before nested factors that are more than that.
+entry at most for what is known counts as a lookup, before nested factors that are more than that; one that is
+told to be brief, as a change, which is smaller than what it meets.
 """
 
 from __future__ import annotations
@@ -37,9 +38,13 @@ NEVER = 1_000
 
 Single: TypeAlias = Callable[[MapRef, set[str]], bool]
 """Has a map one entry at most that agrees with the arguments that are known?"""
+Brief: TypeAlias = Callable[[MapRef], bool]
+"""Has a map what a batch brought?"""
 
 
-def schedule(factors: Iterable[Factor], bound: Iterable[str], single: Single | None = None) -> list[Factor]:
+def schedule(
+    factors: Iterable[Factor], bound: Iterable[str], single: Single | None = None, brief: Brief | None = None
+) -> list[Factor]:
     """The factors in an order that binds every variable before it is read.
 
     A condition ``{x == e}`` with x unknown and e known comes out as the let ``x := e``.
@@ -48,7 +53,7 @@ def schedule(factors: Iterable[Factor], bound: Iterable[str], single: Single | N
     pending = list(factors)
     ordered: list[Factor] = []
     while pending:
-        costs = [_cost(factor, known, single) for factor in pending]
+        costs = [_cost(factor, known, single, brief) for factor in pending]
         best = min(range(len(pending)), key=costs.__getitem__)
         if costs[best] >= NEVER:
             names = sorted({v.name for f in pending for v in factor_variables(f)} - known)
@@ -61,7 +66,7 @@ def schedule(factors: Iterable[Factor], bound: Iterable[str], single: Single | N
     return ordered
 
 
-def _cost(factor: Factor, known: set[str], single: Single | None) -> int:
+def _cost(factor: Factor, known: set[str], single: Single | None, brief: Brief | None) -> int:
     """How much later a factor should come; ``NEVER`` while it lacks something."""
     match factor:
         case Cond(scalar) | Value(scalar):
@@ -75,7 +80,7 @@ def _cost(factor: Factor, known: set[str], single: Single | None) -> int:
             unknown = {name for name in unknown if not name.startswith("@")}
             if not unknown:
                 return 2
-            if isinstance(factor, Delta):
+            if _is_change(factor, brief):
                 return 4  # a change is smaller than what it changes
             scanned = len(arguments(factor)) == len(unknown)
             if single is not None and isinstance(factor, MapRef) and not scanned and single(factor, known):
@@ -90,7 +95,7 @@ def _cost(factor: Factor, known: set[str], single: Single | None) -> int:
                 return 3 if single is None or _is_lookup(factor) else 5
             if negated or not binds_keys(factor, frozenset(known)):
                 return NEVER
-            begins = 500 if all(_starts_known(term.factors, known) for term in factor.query) else 700
+            begins = 500 if all(_starts_known(term.factors, known, brief) for term in factor.query) else 700
             return begins + sum(not _has(key, known) for key in keys)
 
 
@@ -101,10 +106,14 @@ def _is_lookup(factor: Nested) -> bool:
     return all(isinstance(f, MapRef) and all(_has(v, given) for v in factor_variables(f)) for f in atoms)
 
 
-def _starts_known(factors: Iterable[Factor], known: set[str]) -> bool:
+def _is_change(factor: Factor, brief: Brief | None) -> bool:
+    return isinstance(factor, Delta) or (brief is not None and isinstance(factor, MapRef) and brief(factor))
+
+
+def _starts_known(factors: Iterable[Factor], known: set[str], brief: Brief | None) -> bool:
     """Is there an atom to begin with that is a change, or of which some argument is known?"""
     return any(
-        isinstance(f, Delta) or any(isinstance(a, Const) or _has(a, known) for a in arguments(f))
+        _is_change(f, brief) or any(isinstance(a, Const) or _has(a, known) for a in arguments(f))
         for f in factors
     )
 

@@ -60,7 +60,8 @@ class Lowering:
         env = dict(env)
         amount: list[Scalar] = []
         fails = any(_may_fail(f) for f in term.factors if isinstance(f, Lift | Extremum | Exists))
-        steps = schedule(term.factors, env, None if fails else self.storage.is_single)
+        single = None if fails else self.storage.is_single
+        steps = schedule(term.factors, env, single, self.storage.is_brief)
         for index, step in enumerate(steps):
             rest = steps[index + 1 :]
             match step:

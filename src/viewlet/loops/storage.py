@@ -92,6 +92,10 @@ class Storage:
             self._single[what] = self.decide(place.record, positions)
         return self._single[what]
 
+    def is_brief(self, atom: MapRef) -> bool:
+        """Has an atom what a batch brought?"""
+        return self.program.maps[atom.name].brief
+
     def _change(
         self, table: Table, columns: tuple[int, ...], constants: tuple[tuple[int, Const], ...]
     ) -> Change:

@@ -21,12 +21,16 @@ StatementOp: TypeAlias = Literal["+=", ":="]
 
 @dataclass(frozen=True, slots=True)
 class MapDefinition:
-    """A materialized map: for each key, the sum of its definition over the tables; zeros are absent."""
+    """A materialized map: for each key, the sum of its definition over the tables; zeros are absent.
+
+    One that is ``brief`` has what a batch brought, and is smaller than what it meets.
+    """
 
     name: str
     keys: tuple[Var, ...]
     definition: Query
     type: Type
+    brief: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -227,9 +227,8 @@ class _Building:
             Var(f"k{i}", key.type, key.nullable if isinstance(key, Var) else True)
             for i, key in enumerate(keys)
         )
-        self.hold(
-            name, MapDefinition(name, own, (Term((MapRef(name, own, kind), Value(Const(1, kind)))),), kind)
-        )
+        definition = (Term((MapRef(name, own, kind), Value(Const(1, kind)))),)
+        self.hold(name, MapDefinition(name, own, definition, kind, brief=True))
 
     def _level(
         self,
