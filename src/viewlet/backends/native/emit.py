@@ -60,7 +60,7 @@ SEARCHED = 4
 FEW_LOOKUPS = 4
 """Up to so many, also for insertions apart."""
 
-MANY_LOOKUPS = 30
+MANY_LOOKUPS = 20
 """Beyond so many the compiler is asked for fewer passes, and for one copy of the longer arithmetic."""
 
 MANY_SEARCHES = 44

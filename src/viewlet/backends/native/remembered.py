@@ -13,11 +13,14 @@ not at all, belong to the user alone, and are read only if owner, mode and hash 
 from __future__ import annotations
 
 import hashlib
+import io
 import os
 import pickle
 import stat
 import sys
 import tempfile
+from collections.abc import Callable
+from dataclasses import fields, is_dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -56,7 +59,9 @@ def recall(key: str) -> Any | None:
 
 def remember(key: str, value: object) -> None:
     """Keep a value under a key; a disk that is full is no reason to fail."""
-    data = pickle.dumps(value, protocol=5)
+    written = io.BytesIO()
+    _Pickler(written, protocol=5).dump(value)
+    data = written.getvalue()
     path = _path(key)
     try:
         path.parent.mkdir(mode=0o700, exist_ok=True)
@@ -66,6 +71,40 @@ def remember(key: str, value: object) -> None:
         Path(name).replace(path)
     except OSError:
         return
+
+
+class _Pickler(pickle.Pickler):
+    """Writes frozen nodes so that they are read in half the time.
+
+    What a dataclass does itself looks up its fields for every single node.
+    """
+
+    def reducer_override(self, value: Any) -> Any:
+        """How to make a node again; as usual for anything else."""
+        kind = type(value)
+        if not is_dataclass(kind) or not _is_frozen_in_slots(kind):
+            return NotImplemented
+        return _made_again, (kind, *(getattr(value, name) for name, _ in _slots(kind)))
+
+
+def _made_again(kind: type, *values: object) -> object:
+    """A node of these values, which were checked when it was first made."""
+    node: object = object.__new__(kind)
+    for (_, put), value in zip(_slots(kind), values, strict=True):
+        put(node, value)
+    return node
+
+
+@lru_cache(maxsize=1024)
+def _is_frozen_in_slots(kind: Any) -> bool:
+    is_frozen: bool = kind.__dataclass_params__.frozen
+    return is_frozen and all(hasattr(kind.__dict__.get(f.name), "__set__") for f in fields(kind))
+
+
+@lru_cache(maxsize=1024)
+def _slots(kind: Any) -> tuple[tuple[str, Callable[[object, object], None]], ...]:
+    """The fields of a node, and what puts a value into each."""
+    return tuple((f.name, kind.__dict__[f.name].__set__) for f in fields(kind))
 
 
 def _path(key: str) -> Path:
