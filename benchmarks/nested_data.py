@@ -101,7 +101,7 @@ CASES = {
     "nq1": Case(LOG, "nested"),
     "nq2": Case("O(levels)", "nested", most=LEVELS, grows=True),
     "sq1": Case("O(levels log n)", "nested", most=LEVELS, grows=True),
-    "sq2": Case("O(log² n) while monotone", "nested"),
+    "sq2": Case("O(log n) while monotone", "nested"),
     "axf": Case(LOG, "finance", BOTH),
     "bsp": Case(LOG, "finance"),
     "bsv": Case("O(1)", "finance"),

@@ -155,10 +155,10 @@ def write(report: Report, folder: Path) -> None:
         (f"Against other strategies and DuckDB, n = {report.sizes[0]:,} (figure 7)", "", report.rivals()),
         (
             "As far ahead as the paper (figure 7)",
-            "`scans` is our own higher-order program without ordered indexes; the paper compares with DBToaster "
-            "on its own data (10,000 events; TPC-H at scale factor 1). It does not tell how its lines of Q17 "
-            "are skewed. Both rivals go through the quantities of a part: 50 at most as TPC-H draws them "
-            "(`q17_skewed`), as many as there are lines otherwise (`q17_fine`: 5,000).",
+            "`scans` is our own higher-order program without ordered indexes; the paper compares with "
+            "DBToaster on its own data (10,000 events; TPC-H at scale factor 1). It does not tell how its "
+            "lines of Q17 are skewed. Both rivals go through the quantities of a part: 50 at most as TPC-H "
+            "draws them (`q17_skewed`), as many as there are lines otherwise (`q17_fine`: 5,000).",
             report.paper(),
         ),
         (f"TPC-H at scale factor {SCALE}", "One line or stock of a part at a time.", report.real()),

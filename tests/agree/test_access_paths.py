@@ -33,6 +33,15 @@ def test_running_sums_of_a_part(outer: str, inner: str, more: str, negatives: fl
     maintain(Random(7), f"SELECT SUM(b), COUNT(*) FROM r WHERE 5 < ({part})", negatives)
 
 
+@pytest.mark.parametrize("negatives", [0.0, 0.4])
+@pytest.mark.parametrize("extent", ["2 * s.a <= r.a + 3", "s.a - 1 < r.a", "3 * s.a < r.d", "s.a <= 2 * r.a"])
+@pytest.mark.parametrize("comparison", ["4 <", "4 >=", "0 <=", "9 >"])
+def test_sums_of_another_extent(extent: str, comparison: str, negatives: float) -> None:
+    """The entry at which a sum passes a threshold tells the keys that reach so far."""
+    sql = f"SELECT SUM(b), COUNT(*) FROM r WHERE {comparison} (SELECT SUM(s.b) FROM s WHERE {extent})"
+    maintain(Random(5), sql, negatives)
+
+
 @pytest.mark.parametrize("comparison", ["0 <", "1 >", "0 >="])
 @pytest.mark.parametrize("op", ["<=", ">"])
 def test_an_edge_along_an_index_that_empties(op: str, comparison: str) -> None:

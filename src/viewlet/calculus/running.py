@@ -19,9 +19,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from viewlet.calculus.monotone import Search, as_search
+from viewlet.calculus.monotone import UP, Growth, Search, as_search, condition_growth
 from viewlet.calculus.nodes import Extremum, Factor, Let, Lift, MapRef, factor_variables
-from viewlet.core.scalar import FLIPPED, Call, Scalar, Var, variables
+from viewlet.core.scalar import FLIPPED, Call, Scalar, Var, substitute, variables
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +68,18 @@ def as_prefix(lift: Lift, outer: Var, bound: frozenset[str]) -> Prefix | None:
     return None if _reads(within, outer) else Prefix(lift.var, inner.atom, inner.key, op, within)
 
 
+def as_opening(lift: Lift, outer: Var, bound: frozenset[str]) -> Search | None:
+    """A nested sum over the first entries of a map, more of them as the variable ``outer`` grows."""
+    if len(lift.query) != 1 or lift.query[0].coefficient != 1:
+        return None
+    given = {key.name for key in lift.keys} & (bound | {outer.name})
+    inner = as_search(lift.query[0], frozenset(given))
+    if inner is None or inner.rising or inner.dependents or inner.flat or outer in inner.atom.keys:
+        return None
+    known = {outer.name: Growth(UP)}
+    return inner if all(condition_growth(c, known) == UP for c in inner.falling) else None
+
+
 def _reads(search: Search, var: Var) -> bool:
     scalars = (v for scalar in (*search.rising, *search.falling) for v in variables(scalar))
     factors = (v for factor in (*search.dependents, *search.flat) for v in factor_variables(factor))
@@ -103,6 +115,20 @@ def running_sums(search: Search, conditions: Sequence[Scalar], bound: frozenset[
                 return None
     at_key = any(var == search.key for scalar in read for var in variables(scalar))
     return found if not at_key and len({prefix.closed for prefix in found}) == 1 else None
+
+
+def openings(search: Search, conditions: Sequence[Scalar], bound: frozenset[str]) -> list[Search] | None:
+    """All that conditions read of the key of a search, if that is sums over the first entries of one map."""
+    found: list[Search] = []
+    extents: set[Scalar] = set()
+    for factor in needed(search.dependents, conditions):
+        opening = as_opening(factor, search.key, bound) if isinstance(factor, Lift) else None
+        if opening is None:
+            return None
+        found.append(opening)
+        extents |= {substitute(c, {opening.key.name: Var("*")}) for c in opening.falling}
+    at_key = any(var == search.key for condition in conditions for var in variables(condition))
+    return found if not at_key and found and len(extents) == len(found[0].falling) else None
 
 
 def _comparison(conditions: Sequence[Scalar], inner: Var, outer: Var) -> str | None:

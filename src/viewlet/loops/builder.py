@@ -28,6 +28,7 @@ from viewlet.loops.nodes import (
     Gather,
     Get,
     If,
+    KeyColumn,
     Limit,
     Loop,
     Offer,
@@ -39,6 +40,7 @@ from viewlet.loops.nodes import (
     Seek,
     Span,
     Total,
+    Turn,
     Visit,
     Yield,
 )
@@ -279,6 +281,13 @@ class BlockBuilder:
         self._bind_once(("seek", edge), lambda: op)
         return edge
 
+    def turn(self, edge: Var, along: Along, column: KeyColumn) -> tuple[Var, Var]:
+        """The key of the entry at an edge, and whether the edge lies before all entries."""
+        key = self.variables.of(("turn", edge), column.name, column.type, True)
+        first = self.variables.of(("first", edge), "first", BOOLEAN, False)
+        self._bind_once(("turn", edge), lambda: Turn(edge, along, key, first))
+        return key, first
+
     def span(self, new: SpanBuilder) -> SpanBuilder:
         """The sums between two edges."""
         found = self._bind_once(("span", new.along, new.start, new.stop, new.needs), lambda: new)
@@ -320,6 +329,8 @@ class BlockBuilder:
                     found |= {bound.found.name} if isinstance(bound, GetBuilder) else set()
                 case Bind(var) | Total((var,)) | Best(var) | Pending(var) | Seek(var) | Peak(var):
                     found.add(var.name)
+                case Turn(_, _, key, first):
+                    found |= {key.name, first.name}
         return found
 
     def inner(self) -> BlockBuilder:

@@ -33,6 +33,7 @@ from viewlet.loops.nodes import (
     Product,
     Seek,
     Total,
+    Turn,
     ViewLoops,
     Visit,
     Yield,
@@ -122,7 +123,7 @@ def _operation_fails(op: Op, narrow: Mapping[str, Scalar]) -> bool:
             return any(_amount_fails(amount, narrow, I128[1] // ENTRIES) for amount in amounts)
         case Seek(conditions=conditions):
             return any(can_fail(substitute(condition, narrow)) for condition in conditions)
-        case Get() | Loop() | Total() | Best() | Pending() | Peak() | Visit():
+        case Get() | Loop() | Total() | Best() | Pending() | Turn() | Peak() | Visit():
             return False
         case _:  # nothing else is known to be safe
             return True

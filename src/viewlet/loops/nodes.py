@@ -17,6 +17,7 @@ and to everything nested in it. Scalars, types and NULL are those of ``core``.
 ``emit (e..) * a``                  a row of a view, that many times
 ``pending e``                       an edge of an ordered index that has not been looked for yet
 ``seek e along R[k, *y]: ..``       where along an ordered index conditions stop to hold; once per ``pending``
+``turn e -> key: x, first: f``      the key of the entry at an edge, and whether the edge is before all
 ``span R[k, *e to f] -> n: x``      sums over the entries between two edges
 ``x = least R[k, *e to f].v``       the best value of a key column among the entries between two edges
 ``visit R[k, *y: e to f]: ..``      the keys between two edges in their order; ``once``: up to the first offer
@@ -312,6 +313,19 @@ class Seek:
 
 
 @dataclass(frozen=True, slots=True)
+class Turn:
+    """The entry at an edge that was sought between entries, ``closed`` and ``beyond``.
+
+    ``key`` is NULL where there is none: before all entries, as ``first`` says, or behind them.
+    """
+
+    edge: Var
+    along: Along
+    key: Var
+    first: Var
+
+
+@dataclass(frozen=True, slots=True)
 class Limit:
     """An end of a span: an edge that was found along the same index (``own``), or along another one."""
 
@@ -382,6 +396,7 @@ Op: TypeAlias = (
     | Emit
     | Pending
     | Seek
+    | Turn
     | Span
     | Peak
     | Visit

@@ -10,6 +10,9 @@ between entries
 
         {0.25 * total > sum(M[q] * {q > p})}        seek along M[*q] until 0.25 * total > s
 
+through another index
+    if they read a sum along it whose extent the key decides in another way (``turns.py``): two walks
+
 at keys
     otherwise: the walk asks the conditions at keys that it meets, whatever they compute.
 
@@ -37,6 +40,7 @@ from viewlet.loops.builder import BlockBuilder, SpanBuilder, nonzero
 from viewlet.loops.nodes import Along, Axis, Block, Limit, Product, Running, Seek, Span, Yield, operations
 from viewlet.loops.ranges import can_fail
 from viewlet.loops.storage import AtomPlace
+from viewlet.loops.turns import seek_through
 
 if TYPE_CHECKING:
     from viewlet.loops.lower import Env, Lowering
@@ -172,7 +176,17 @@ class Searching:
         cut = self._between(conditions) if self.axis.holds == "sums" else None
         if cut is not None:
             return self._seek_between(cut, conditions, holds)
-        return self._seek_at_keys(conditions, holds)
+        through = seek_through(self, conditions, holds) if self.axis.holds == "sums" else None
+        return self.seek_at_keys(conditions, holds) if through is None else through
+
+    def fixed(self, conditions: Sequence[Scalar], moving: frozenset[str]) -> tuple[Block, tuple[Scalar, ...]]:
+        """What can be computed before a walk, and the conditions with that computed.
+
+        A later condition is asked only where those before it hold; so what can fail in it has to stay.
+        """
+        first = BlockBuilder(self.block.variables, self.block)
+        asked = tuple(_fixed(c, moving, first, sure=i == 0) for i, c in enumerate(conditions))
+        return first.freeze(), asked
 
     # Between entries
 
@@ -205,20 +219,30 @@ class Searching:
         """``sum<p>(M[q] * {q < p})``: a running sum of M by q, if p is the key of this search; and its value
         with what further conditions on q leave of it."""
         prefix = as_prefix(lift, self.search.key, frozenset(self.env))
-        if prefix is None or not _is_exact(self.lowering, prefix.atom, prefix.key):
+        if prefix is None:
             return None
-        place = self.lowering.storage.place(prefix.atom)
-        position = place.arguments.index(prefix.key)
-        along = _along(place, _axis(place, prefix.key), self.env)
-        own = self.place.record.keys[self.axis.position]
-        kind = next(f.type for f in place.record.fields if f.name == place.field)
-        if kind != lift.var.type or place.record.keys[position].type != own.type:
+        found = self.running(lift, prefix.atom, prefix.key, behind=prefix.behind)
+        if found is None:
             return None
-        what = ("running", along, place.field, prefix.behind)
-        var = self.block.variables.of(what, lift.var.name, kind, False)
-        value = var if prefix.within is None else self._within(lift, prefix.within, var)
-        running = Running(place.field, prefix.behind, var)
+        along, running = found
+        key = self.lowering.storage.records[along.record].keys[along.axis.position]
+        if key.type != self.place.record.keys[self.axis.position].type:
+            return None
+        value = running.var if prefix.within is None else self._within(lift, prefix.within, running.var)
         return None if value is None else (along, prefix.closed, running, value)
+
+    def running(self, lift: Lift, atom: MapRef, key: Var, *, behind: bool) -> tuple[Along, Running] | None:
+        """What a nested sum over a map is on a walk along a key of it, if an index tells that."""
+        if not _is_exact(self.lowering, atom, key):
+            return None
+        place = self.lowering.storage.place(atom)
+        along = _along(place, _axis(place, key), self.env)
+        kind = next(f.type for f in place.record.fields if f.name == place.field)
+        if kind != lift.var.type:
+            return None
+        what = ("running", along, place.field, behind)
+        var = self.block.variables.of(what, lift.var.name, kind, False)
+        return along, Running(place.field, behind, var)
 
     def _within(self, lift: Lift, search: Search, running: Var) -> Scalar | None:
         """What is left of a running sum without the entries that ``search`` does not find; ``None``, and
@@ -252,10 +276,8 @@ class Searching:
 
     def _seek_between(self, cut: _Cut, conditions: Iterable[Scalar], holds: bool) -> Limit:
         own = cut.along == self.along
-        first = BlockBuilder(self.block.variables, self.block)
         moving = frozenset(running.var.name for running in cut.sums)
-        asked = _asked([substitute(c, self.env | cut.moving) for c in conditions], moving, first)
-        before = first.freeze()
+        before, asked = self.fixed([substitute(c, self.env | cut.moving) for c in conditions], moving)
 
         def make(edge: Var) -> Seek:
             return Seek(edge, cut.along, None, cut.sums, cut.closed, not own, before, (), asked, holds)
@@ -269,19 +291,18 @@ class Searching:
         what = ("key", self.along, self.block.depth())
         return self.block.variables.of(what, column.name, column.type, False)
 
-    def _seek_at_keys(self, conditions: Sequence[Scalar], holds: bool) -> Limit:
+    def seek_at_keys(self, conditions: Sequence[Scalar], holds: bool) -> Limit:
+        """Where conditions change their mind, asked at the keys that a walk meets."""
         key = self._key()
         body = BlockBuilder(self.block.variables, self.block, given=frozenset({key.name}))
         env = self.env | {self.search.key.name: key}
         asked_first = Term(tuple(needed(self.search.dependents, conditions)))
         self.lowering.term(asked_first, body, env, lambda _, found, __: env.update(found))
-        along = self.along
-        first = BlockBuilder(self.block.variables, self.block)
+        along, during = self.along, body.freeze()
         moving = frozenset(
             {key.name} | {v.name for s in env.values() for v in variables(s)} - _names(self.env)
         )
-        asked = _asked([substitute(condition, env) for condition in conditions], moving, first)
-        before, during = first.freeze(), body.freeze()
+        before, asked = self.fixed([substitute(condition, env) for condition in conditions], moving)
 
         def make(edge: Var) -> Seek:
             return Seek(edge, along, key, (), True, False, before, during, asked, holds)
@@ -311,14 +332,6 @@ def _along(place: AtomPlace, axis: Axis, env: Mapping[str, Scalar]) -> Along:
 
 def _names(env: Mapping[str, Scalar]) -> set[str]:
     return {var.name for scalar in env.values() for var in variables(scalar)}
-
-
-def _asked(conditions: Sequence[Scalar], moving: frozenset[str], first: BlockBuilder) -> tuple[Scalar, ...]:
-    """The conditions with all that stays the same computed before.
-
-    A later condition is asked only where those before it hold; so what can fail in it has to stay.
-    """
-    return tuple(_fixed(c, moving, first, sure=i == 0) for i, c in enumerate(conditions))
 
 
 def _fixed(scalar: Scalar, moving: frozenset[str], first: BlockBuilder, *, sure: bool) -> Scalar:

@@ -36,6 +36,7 @@ from viewlet.loops.nodes import (
     Span,
     TableLoops,
     Total,
+    Turn,
     Visit,
     Yield,
 )
@@ -126,6 +127,8 @@ def show_op(op: Op) -> Iterator[str]:
             yield f"{record}{{{', '.join(fields)}}} := {temporary}"
         case Emit(row, amount):
             yield f"emit ({', '.join(map(show, row))}) * {show_amount(amount)}"
+        case Turn(edge, _, key, first):
+            yield f"turn {edge.name} -> key: {key.name}, first: {first.name}"
         case Pending(edge):
             yield f"pending {edge.name}"
         case Seek():

@@ -38,9 +38,9 @@ from viewlet.calculus.nodes import (
     is_parameter,
 )
 from viewlet.calculus.ranges import as_range
-from viewlet.calculus.running import needed, running_sums
+from viewlet.calculus.running import needed, openings, running_sums
 from viewlet.calculus.schedule import schedule
-from viewlet.core.scalar import Const
+from viewlet.core.scalar import Const, Scalar
 
 SAME: Mapping[str, str] = {}
 """Maps under their own names."""
@@ -163,11 +163,21 @@ def _searched(
             asked += [Access(s.atom.name, (), "edge", (*loops, f"log {s.atom.name}")) for s in sums]
             for within in (sum_.within for sum_ in sums if sum_.within is not None):
                 asked += _searched(within, path, known, loops, searches)
+        elif path == "search" and (parts := _opened(search, conditions, known, searches)):
+            asked += [Access(p.atom.name, (), "edge", (*loops, f"log {p.atom.name}")) for p in parts]
         else:
             dependents = needed(search.dependents, conditions)
             asked += _term_accesses(Term(tuple(dependents)), known, deeper, searches)
             threshold |= bool(dependents)
     return [*once, Access(search.atom.name, (), path, deeper, threshold), *asked]
+
+
+def _opened(
+    search: Search, conditions: Sequence[Scalar], known: frozenset[str], searches: Ordered
+) -> list[Search]:
+    """The sums at an entry of which conditions turn, if an engine finds it by one walk."""
+    found = openings(search, conditions, known) if isinstance(searches, AllBut) else None
+    return found if found and all(has_order(part.atom.name, searches) for part in found) else []
 
 
 def has_order(name: str, searches: Ordered) -> bool:

@@ -35,6 +35,7 @@ from viewlet.loops.nodes import (
     Seek,
     Span,
     Total,
+    Turn,
     ViewLoops,
     Visit,
     Yield,
@@ -88,7 +89,7 @@ def _feed(number: int, view: ViewLoops, records: Mapping[str, Record]) -> Feed |
                 where = _where(bound, columns)
             case Seek(along=along) | Span(along=along) | Peak(along=along) | Visit(along=along):
                 other, where = along.record, _where(along.bound, columns)
-            case Bind() | If() | Total() | Yield() | Best() | Offer() | Emit() | Pending():
+            case Bind() | If() | Total() | Yield() | Best() | Offer() | Emit() | Pending() | Turn():
                 continue
             case _:
                 return None

@@ -60,6 +60,7 @@ from viewlet.loops.nodes import (
     Seek,
     Span,
     Total,
+    Turn,
     Visit,
     Yield,
 )
@@ -160,6 +161,8 @@ class Operations:
                 self._pending(op)
             case Seek():
                 Searches(self).seek(op)
+            case Turn():
+                Searches(self).turn(op)
             case Span():
                 Searches(self).span(op)
             case Peak():

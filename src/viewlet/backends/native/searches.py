@@ -11,12 +11,12 @@ from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from viewlet.backends.native.forms import CValue, Writer, form_of
+from viewlet.backends.native.forms import CValue, Form, Writer, form_of
 from viewlet.backends.native.orders import COrder, order_at
 from viewlet.backends.native.walks import DenseWalk, TreeWalk, key_value
 from viewlet.core.node import walk
 from viewlet.core.scalar import Var
-from viewlet.loops.nodes import Along, Limit, Peak, Seek, Span, Visit
+from viewlet.loops.nodes import Along, Limit, Peak, Seek, Span, Turn, Visit
 from viewlet.loops.ranges import type_interval
 
 if TYPE_CHECKING:
@@ -114,6 +114,17 @@ class Searches:
             f"const {order.name} *const {name} = {name}_slice ? &{name}_slice->tree : &{name}_empty;"
         )
         return name
+
+    def turn(self, op: Turn) -> None:
+        """The entry at an edge: the edge lies before it."""
+        edge, name, first = self._edge(op.edge), self.out.fresh("v"), self.out.fresh("v")
+        value = key_value(op.key.type, f"{edge}.key")
+        self.out.line(f"const bool {name}_null = {edge}.side != 0;")
+        self.out.line(f"const {value.form.value} {name} = {value.text};")
+        self.out.line(f"const bool {first} = {edge}.side < 0;")
+        names = self.operations.names
+        names[op.key.name] = CValue(name, value.form, f"{name}_null", type_interval(op.key.type))
+        names[op.first.name] = CValue(first, Form.I64, None, (0, 1))
 
     def span(self, op: Span) -> None:
         """Sums between two edges, or by scans while a needed sum is negative somewhere."""
