@@ -31,6 +31,11 @@ def numbers(low: Any, high: Any) -> st.SearchStrategy[Any]:
     return st.one_of(near, st.integers(low, high), st.sampled_from([low, low + 1, high - 1, high]))
 
 
+def test_fragments_at_the_end_of_the_domain() -> None:
+    partition = Partition("r", "a", BIGINT, (2**63 - 1,))
+    assert fragments_of(partition, pa.chunked_array([[0, 2**63 - 1]])).to_pylist() == [0, 1]
+
+
 @pytest.mark.parametrize("name", LIMITS)
 @given(data=st.data())
 def test_fragments_of_a_column_are_those_of_its_values(name: str, data: st.DataObject) -> None:

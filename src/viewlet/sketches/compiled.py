@@ -246,9 +246,8 @@ def _listed(partition: Partition) -> tuple[int, Numbers] | None:
     below, last = cast(int, partition.bounds[0]) - 1, cast(int, partition.bounds[-1])
     if last - below >= MOST_LISTED or below < np.iinfo(np.int64).min:
         return None
-    return below, np.searchsorted(
-        _bounds(partition, np.dtype(np.int64)), np.arange(below, last + 1), side="right"
-    )
+    above = np.array([cast(int, bound) - below for bound in partition.bounds])
+    return below, np.searchsorted(above, np.arange(last - below + 1), side="right")
 
 
 def _selection(plan: Plan, scans: Sequence[Scan]) -> exp.Expr | None:
