@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any, TypeAlias, assert_never
 from zlib import crc32
 
@@ -58,8 +59,11 @@ def by_fragment(partition: Partition) -> tuple[str, Type]:
     return fragment_column(partition), INT
 
 
+@lru_cache(maxsize=256)
 def fragment_column(partition: Partition) -> str:
     """The column of a scan that holds the fragment of each row; partitions of one column differ in name.
+
+    It is asked for with every batch, and the text of many bounds takes a while to write.
 
     >>> from viewlet.core.types import INT
     >>> fragment_column(Partition("r", "a", INT, (10, 20)))
