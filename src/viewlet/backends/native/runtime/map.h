@@ -39,7 +39,7 @@ VL_LENT bool vl_map_pooled_init(vl_arena *a, vl_map_pooled *m, uint64_t size);
 VL_LENT void *vl_map_pooled_take(vl_arena *a, vl_map_pooled *m, uint32_t hash, uint64_t size, uint64_t id_at);
 VL_LENT void vl_map_pooled_give(vl_arena *a, vl_map_pooled *m, void *r, uint32_t hash, uint64_t size, uint64_t id_at);
 
-/* What differs between the pooled maps of a program that has many (VL_LARGE): they share the code below, at the
+/* What differs between the pooled maps of a program that has many (VL_COMPACT): they share the code below, at the
  * cost of a call to compare keys. */
 typedef struct {
     uint64_t size, key_size; /* of a record, and of the key that it begins with */

@@ -84,7 +84,7 @@ VL_INLINE VL_M(_record) * VL_M(_along)(const vl_arena *a, const vl_map_pooled *m
 }
 #endif
 
-#ifdef VL_LARGE /* one copy of the code for all maps of the program: map.h has it */
+#ifdef VL_COMPACT /* one copy of the code for all maps of the program: map.h has it */
 VL_FUNCTION bool VL_M(_same)(const void *key, const void *other) { return VL_M(_equal)(key, other); }
 #ifdef VL_MAP_INDEXED
 VL_FUNCTION void VL_M(_enter)(vl_arena *a, vl_map_pooled *m, void *r) { VL_M(_attach)(a, m, r); }

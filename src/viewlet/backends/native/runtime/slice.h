@@ -69,7 +69,7 @@ VL_INLINE void VL_S(_prefetch_records)(const vl_arena *a, const vl_map_pooled *m
 /* The kind is constant here: where this is compiled in line, the look at a record is left out if words tell. */
 VL_INLINE vl_slice VL_S(_find)(const vl_arena *a, const vl_map_pooled *m, const vl_slice_index *ix,
                                const VL_S(_key) * key) {
-#ifdef VL_LARGE
+#ifdef VL_COMPACT
     return vl_slice_found(a, &m->pool, ix, &VL_S(_kind), VL_S_LOOKED(key), VL_S(_hash)(key));
 #else
     return vl_slice_find(a, &m->pool, ix, &VL_S(_kind), VL_S_LOOKED(key), VL_S(_hash)(key));
