@@ -1,10 +1,11 @@
 """Nanoseconds per operation of the native runtime's maps and slice indexes.
 
-    python benchmarks/runtime/maps.py [--events 2000000] [--json]
+    python benchmarks/runtime/maps.py [--quick] [--events 2000000]
 
 The reference column holds figures of hand-written structures of the same kind (in place at load 0.5, pool
 with {hash, id} at load 0.7), measured once on a 2-core Zen 4 machine with ``gcc -O3 -march=native``. They
 say what to expect, not what this machine did: compare the ratios only on a quiet machine of that kind.
+Writes the table and ``figures.json``, as all suites do.
 """
 
 from __future__ import annotations
@@ -14,8 +15,10 @@ import json
 import subprocess
 import tempfile
 from pathlib import Path
+from typing import Any
 
 from viewlet.backends.native.build import RUNTIME, CompilerError, find_compiler
+from viewlet.bench.suites import results_folder
 
 REFERENCE = {  # (layout, groups): upsert, churn, chained, batched
     ("flat", 11000): (7, 19, 13, 6),
@@ -42,9 +45,9 @@ def measure(events: int) -> list[list[str]]:
     return [line.split() for line in answer.stdout.splitlines()]
 
 
-def as_records(lines: list[list[str]]) -> list[dict[str, object]]:
+def as_records(lines: list[list[str]]) -> list[dict[str, Any]]:
     """One dictionary per measured line, with the reference figures beside the measured ones."""
-    records: list[dict[str, object]] = []
+    records: list[dict[str, Any]] = []
     for kind, size, *figures in lines:
         if kind == "slice":
             scan, move, bytes_, _ = map(float, figures)
@@ -60,24 +63,30 @@ def as_records(lines: list[list[str]]) -> list[dict[str, object]]:
     return records
 
 
+def shown(record: dict[str, Any]) -> str:
+    """One line of the table: every figure with the reference in brackets."""
+    cells = [
+        f"{name} {value:.1f}" + (f" ({record['reference'][name]})" if name in record["reference"] else "")
+        for name, value in record.items()
+        if isinstance(value, float)
+    ]
+    return f"| {record['structure']} | {record['size']:,} | {', '.join(cells)} |"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--events", type=int, default=2_000_000)
-    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--quick", action="store_true", help="few events: does it work?")
     options = parser.parse_args()
-    records = as_records(measure(options.events))
-    if options.json:
-        print(json.dumps(records, indent=2))
-        return
-    for record in records:
-        reference = record.pop("reference")
-        assert isinstance(reference, dict)
-        head = f"{record.pop('structure'):>9} {record.pop('size'):>8}"
-        cells = [
-            f"{name} {value:7.1f}" + (f" ({reference[name]})" if name in reference else "")
-            for name, value in record.items()
-        ]
-        print(head, "  ".join(cells))
+    records = as_records(measure(20_000 if options.quick else options.events))
+    head = ["| structure | entries | nanoseconds (reference), bytes |", "|---|---:|---|"]
+    table = "\n".join([*head, *map(shown, records)])
+    print(table)
+    folder = results_folder(Path(__file__).parents[1], "runtime/maps", quick=options.quick)
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "figures.json").write_text(json.dumps(records, indent=1) + "\n", encoding="utf-8")
+    page = f"# Maps of the runtime\n\n`python benchmarks/runtime/maps.py`\n\n{table}\n"
+    (folder / "README.md").write_text(page, encoding="utf-8")
 
 
 if __name__ == "__main__":

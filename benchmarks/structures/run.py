@@ -3,9 +3,9 @@
     python benchmarks/structures/run.py                  sizes 1e3 .. 1e6, random and clustered
     python benchmarks/structures/run.py --quick          sizes 1e3 and 1e4, few events: does it work?
 
-Prints one table per pattern and writes ``results.csv`` and ``growth.png`` beside this file (not with
-``--quick``). Times are processor time, the best of three passes; other work on the machine still shows
-through shared caches, so compare rows of one run.
+Prints one table per pattern and writes them, ``results.csv`` and ``growth.png``, as all suites do. Times are
+processor time, the best of three passes; other work on the machine still shows through shared caches, so
+compare rows of one run.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from viewlet.backends.native.build import RUNTIME, find_compiler
+from viewlet.bench.suites import results_folder
 
 HERE = Path(__file__).parent
 PATTERNS = ("random", "clustered")
@@ -68,7 +69,7 @@ def table(figures: list[Figure], pattern: str) -> str:
             rows.setdefault((figure.structure, figure.operation), {})[figure.size] = figure.nanoseconds
     sizes = sorted({figure.size for figure in figures})
     lines = [
-        f"### {pattern} keys, ns per operation\n",
+        f"## {pattern.capitalize()} keys, ns per operation\n",
         "| structure | operation | " + " | ".join(f"{size:.0e}" for size in sizes) + " | growth |",
         "|---|---|" + "---:|" * (len(sizes) + 1),
     ]
@@ -102,11 +103,24 @@ def plot(figures: list[Figure], path: Path) -> None:
     canvas.savefig(path, dpi=120)
 
 
+def write(figures: list[Figure], folder: Path) -> None:
+    """The tables as a page with the plot, and all figures."""
+    folder.mkdir(parents=True, exist_ok=True)
+    plot(figures, folder / "growth.png")
+    with (folder / "results.csv").open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(Figure._fields)
+        writer.writerows(figures)
+    parts = ["# Ordered structures", "`python benchmarks/structures/run.py`", "![growth](growth.png)"]
+    page = "\n\n".join([*parts, *(table(figures, pattern) for pattern in PATTERNS)])
+    (folder / "README.md").write_text(page + "\n", encoding="utf-8")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--quick", action="store_true", help="two sizes, few events, nothing written")
+    parser.add_argument("--quick", action="store_true", help="two sizes, few events")
     parser.add_argument("--events", type=int, default=1_000_000, help="events per pass (default: 1000000)")
     arguments = parser.parse_args()
     quick = arguments.quick
@@ -114,12 +128,7 @@ def main() -> None:
     figures = measure(sizes, events=50_000 if quick else arguments.events)
     for pattern in PATTERNS:
         print(table(figures, pattern), end="\n\n")
-    if not quick:
-        with (HERE / "results.csv").open("w", newline="") as file:
-            writer = csv.writer(file)
-            writer.writerow(Figure._fields)
-            writer.writerows(figures)
-        plot(figures, HERE / "growth.png")
+    write(figures, results_folder(HERE.parent, "structures", quick=quick))
 
 
 if __name__ == "__main__":
