@@ -93,7 +93,7 @@ LEVELS = 10_000
 CASES = {
     "eq": Case("O(1)", "nested", ("r",)),
     "max_eq": Case(LOG, "nested", ("r",)),
-    "max_ineq": Case("O(log² n)", "nested"),
+    "max_ineq": Case("O(log n)", "nested"),
     "vwap": Case(LOG, "finance", limits=("price", "volume")),
     "vwap75": Case(LOG, "nested"),
     "mst": Case(LOG, "finance", BOTH, ("broker_id", "price", "volume")),

@@ -14,7 +14,7 @@ PATHS = {
     EDGE: """
         SELECT SUM(b.volume) FROM bids b WHERE (SELECT SUM(a.volume) FROM bids a)
             > 4 * (SELECT SUM(c.volume) FROM bids c WHERE c.price > b.price)""",
-    "O(log bids x log bids_4): threshold search along bids, ordered multiset along bids_4": """
+    "O(log bids + log bids_4): range aggregate along bids, threshold search along bids_4\n": """
         SELECT SUM(b.volume) FROM bids b WHERE (SELECT SUM(a.volume) FROM bids a)
             < 2 * (SELECT MAX(c.volume) FROM bids c WHERE c.price <= b.price)""",
     "that cross): crossing along bids": """SELECT broker, SUM(volume) AS s FROM bids GROUP BY broker

@@ -12,6 +12,9 @@ Further conditions on q that hold from some key on, whatever p is, keep a part o
 nothing in V is negative::
 
     sum<p>(V[q] * {q <= p} * {c(q)})  =  max(0, sum<p>(V[q] * {q <= p}) - sum(V[q] * {not c(q)}))
+
+A nested aggregate *opens* with p if a comparison of q with p, whichever, lets more and more entries into it
+from one end of the order of q on. Such sums turn a condition at one entry, and so do minima and maxima.
 """
 
 from __future__ import annotations
@@ -19,8 +22,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from viewlet.calculus.monotone import UP, Growth, Search, as_search, condition_growth
-from viewlet.calculus.nodes import Extremum, Factor, Let, Lift, MapRef, factor_variables
+from viewlet.calculus.extreme import as_end
+from viewlet.calculus.monotone import DOWN, UP, Growth, Search, as_search, condition_growth
+from viewlet.calculus.nodes import Extremum, Factor, Let, Lift, MapRef, Term, factor_variables
 from viewlet.core.scalar import FLIPPED, Call, Scalar, Var, substitute, variables
 
 
@@ -68,16 +72,29 @@ def as_prefix(lift: Lift, outer: Var, bound: frozenset[str]) -> Prefix | None:
     return None if _reads(within, outer) else Prefix(lift.var, inner.atom, inner.key, op, within)
 
 
-def as_opening(lift: Lift, outer: Var, bound: frozenset[str]) -> Search | None:
-    """A nested sum over the first entries of a map, more of them as the variable ``outer`` grows."""
-    if len(lift.query) != 1 or lift.query[0].coefficient != 1:
+def as_opening(factor: Lift | Extremum, outer: Var, bound: frozenset[str]) -> Search | None:
+    """A nested aggregate over the first entries of a map, more of them as the variable ``outer`` grows; or
+    over the last ones (its conditions are ``rising`` then), more of them as it falls."""
+    inner = _interval_of(factor, frozenset({key.name for key in factor.keys} & (bound | {outer.name})))
+    if inner is None or inner.dependents or inner.flat or outer in inner.atom.keys:
         return None
-    given = {key.name for key in lift.keys} & (bound | {outer.name})
-    inner = as_search(lift.query[0], frozenset(given))
-    if inner is None or inner.rising or inner.dependents or inner.flat or outer in inner.atom.keys:
+    if inner.rising and inner.falling:
         return None
-    known = {outer.name: Growth(UP)}
-    return inner if all(condition_growth(c, known) == UP for c in inner.falling) else None
+    known, way = {outer.name: Growth(UP)}, DOWN if inner.rising else UP
+    extent = (*inner.rising, *inner.falling)
+    return inner if extent and all(condition_growth(c, known) == way for c in extent) else None
+
+
+def _interval_of(factor: Lift | Extremum, given: frozenset[str]) -> Search | None:
+    """The part of one map, cut out along a key, that is summed or of which another key's best is sought."""
+    match factor:
+        case Lift(query=(Term(coefficient=1) as term,)):
+            return as_search(term, given)
+        case Extremum():
+            end = as_end(factor, given)
+            return end.interval if end is not None and end.is_nested and not end.points else None
+        case _:
+            return None
 
 
 def _reads(search: Search, var: Var) -> bool:
@@ -118,17 +135,38 @@ def running_sums(search: Search, conditions: Sequence[Scalar], bound: frozenset[
 
 
 def openings(search: Search, conditions: Sequence[Scalar], bound: frozenset[str]) -> list[Search] | None:
-    """All that conditions read of the key of a search, if that is sums over the first entries of one map."""
+    """All that conditions read of the key of a search, if that is sums, or minima, or maxima of one key, over
+    the same first or last entries of one map."""
     found: list[Search] = []
-    extents: set[Scalar] = set()
+    kinds: set[tuple[object, ...]] = set()
+    read = list(conditions)
     for factor in needed(search.dependents, conditions):
-        opening = as_opening(factor, search.key, bound) if isinstance(factor, Lift) else None
-        if opening is None:
-            return None
-        found.append(opening)
-        extents |= {substitute(c, {opening.key.name: Var("*")}) for c in opening.falling}
-    at_key = any(var == search.key for condition in conditions for var in variables(condition))
-    return found if not at_key and found and len(extents) == len(found[0].falling) else None
+        match factor:
+            case Lift() | Extremum():
+                opening = as_opening(factor, search.key, bound)
+                if opening is None:
+                    return None
+                found.append(opening)
+                kinds.add((*_held(factor, opening), *_extent(opening)))
+            case Let(_, scalar):
+                read.append(scalar)
+            case _:
+                return None
+    at_key = any(var == search.key for scalar in read for var in variables(scalar))
+    return found if not at_key and len(kinds) == 1 else None
+
+
+def _held(factor: Lift | Extremum, opening: Search) -> tuple[object, ...]:
+    """What an index holds that tells a nested aggregate: sums are held side by side."""
+    if isinstance(factor, Lift):
+        return ("sums",)
+    return (factor.op, opening.atom.name, opening.atom.keys.index(factor.of))
+
+
+def _extent(opening: Search) -> tuple[object, ...]:
+    """How far it extends, whatever its key is called."""
+    named = {opening.key.name: Var("*")}
+    return tuple(tuple(substitute(c, named) for c in cs) for cs in (opening.rising, opening.falling))
 
 
 def _comparison(conditions: Sequence[Scalar], inner: Var, outer: Var) -> str | None:

@@ -72,7 +72,8 @@ def choose_access(
             case Assign(record) | Gather(record, ()):
                 swept.add(record)
             case Seek(along=along, sums=sums):
-                summed.setdefault((along.record, along.axis), set()).update(sum_.field for sum_ in sums)
+                fields = {sum_.field for sum_ in sums if sum_.field is not None}
+                summed.setdefault((along.record, along.axis), set()).update(fields)
                 if op not in aside:
                     points.setdefault((along.record, along.axis), set()).add(op.point)
                 if op.key is not None and (op.body or any(map(can_fail, op.conditions))):

@@ -281,12 +281,12 @@ class BlockBuilder:
         self._bind_once(("seek", edge), lambda: op)
         return edge
 
-    def turn(self, edge: Var, along: Along, column: KeyColumn) -> tuple[Var, Var]:
-        """The key of the entry at an edge, and whether the edge lies before all entries."""
+    def turn(self, edge: Var, along: Along, column: KeyColumn, *, closed: bool) -> tuple[Var, Var]:
+        """The key of the entry at an edge, and whether there is none as conditions turn without entries."""
         key = self.variables.of(("turn", edge), column.name, column.type, True)
-        first = self.variables.of(("first", edge), "first", BOOLEAN, False)
-        self._bind_once(("turn", edge), lambda: Turn(edge, along, key, first))
-        return key, first
+        always = self.variables.of(("always", edge), "first" if closed else "last", BOOLEAN, False)
+        self._bind_once(("turn", edge), lambda: Turn(edge, along, key, always, closed))
+        return key, always
 
     def span(self, new: SpanBuilder) -> SpanBuilder:
         """The sums between two edges."""
@@ -329,8 +329,8 @@ class BlockBuilder:
                     found |= {bound.found.name} if isinstance(bound, GetBuilder) else set()
                 case Bind(var) | Total((var,)) | Best(var) | Pending(var) | Seek(var) | Peak(var):
                     found.add(var.name)
-                case Turn(_, _, key, first):
-                    found |= {key.name, first.name}
+                case Turn(_, _, key, always):
+                    found |= {key.name, always.name}
         return found
 
     def inner(self) -> BlockBuilder:

@@ -26,19 +26,16 @@ from viewlet.calculus.extreme import End, as_end
 from viewlet.calculus.monotone import Search
 from viewlet.calculus.nodes import Argument, Extremum, Factor, MapRef, Term
 from viewlet.calculus.ranges import as_range
-from viewlet.core.scalar import COMPARISONS, Call, Scalar, Var, call
-from viewlet.core.types import Type, wide
+from viewlet.core.scalar import Var, call
+from viewlet.core.types import wide
 from viewlet.loops.builder import BlockBuilder, nonzero
 from viewlet.loops.nodes import Axis, Best, Offer, Peak, Product
-from viewlet.loops.ranges import I64, type_interval, within
-from viewlet.loops.searches import Searching, is_ordered
+from viewlet.loops.searches import Searching
+from viewlet.loops.served import best_axis, is_floating, is_ordered, may_hold_at_null
 from viewlet.loops.storage import AtomPlace
 
 if TYPE_CHECKING:
     from viewlet.loops.lower import Env, Lowering
-
-STRICT = frozenset({"+", "-", "*", "/", "neg", "cast"})
-"""Functions that are NULL if an argument is."""
 
 
 def ordered_end(lowering: Lowering, factor: Extremum, block: BlockBuilder, env: Env) -> Var | None:
@@ -47,7 +44,7 @@ def ordered_end(lowering: Lowering, factor: Extremum, block: BlockBuilder, env: 
     if end is None:
         return None
     place = lowering.storage.place(end.interval.atom)
-    served = (_is_best_served if end.is_nested else _is_end_served)(end, place, factor.of)
+    served = _is_best_served(end, place, factor) if end.is_nested else _is_end_served(end, place, factor.of)
     if not (served and lowering.storage.ordered):
         lowering.storage.scanned.add(end.interval.atom.name)
         return None
@@ -56,28 +53,14 @@ def ordered_end(lowering: Lowering, factor: Extremum, block: BlockBuilder, env: 
 
 def _is_end_served(end: End, place: AtomPlace, of: Var) -> bool:
     column = place.record.keys[place.arguments.index(of)]
-    return is_ordered(column.type) and not end.interval.needs and not _is_floating(place)
+    return is_ordered(column.type) and not end.interval.needs and not is_floating(place)
 
 
-def _is_best_served(end: End, place: AtomPlace, of: Var) -> bool:
-    """Are both keys of one word, is the map all there is, and does NULL along the order not count?"""
-    along = place.record.keys[place.arguments.index(end.interval.key)]
-    best = place.record.keys[place.arguments.index(of)]
+def _is_best_served(end: End, place: AtomPlace, factor: Extremum) -> bool:
+    """Is the map all there is, and has it an index of best values?"""
     return (
-        not end.points
-        and not end.interval.dependents
-        and not _is_floating(place)
-        and all(is_ordered(kind) and _is_word(kind) for kind in (along.type, best.type))
-        and not (along.nullable and _may_hold_at_null(end.interval))
+        not end.points and not end.interval.dependents and best_axis(place, end.interval, factor) is not None
     )
-
-
-def _is_word(kind: Type) -> bool:
-    return kind.is_floating or within(type_interval(kind), I64)
-
-
-def _is_floating(place: AtomPlace) -> bool:
-    return any(field.type.is_floating for field in place.record.fields if field.name == place.field)
 
 
 def _end(lowering: Lowering, factor: Extremum, end: End, block: BlockBuilder, env: Env) -> Var:
@@ -125,10 +108,8 @@ def _or_point(
 
 def _best(lowering: Lowering, factor: Extremum, end: End, block: BlockBuilder, env: Env) -> Var:
     """The best key of the entries between the edges of another one."""
-    place = lowering.storage.place(end.interval.atom)
-    along, of = (place.arguments.index(key) for key in (end.interval.key, factor.of))
-    others = tuple(i for i in range(len(place.arguments)) if i not in (along, of))
-    axis = Axis(along, others, factor.op, of)
+    axis = best_axis(lowering.storage.place(end.interval.atom), end.interval, factor)
+    assert axis is not None, "what no index tells is scanned"
 
     def find(at: BlockBuilder, found: Env, _: Product) -> None:
         searching = Searching(lowering, end.interval, axis, at, found)
@@ -157,7 +138,7 @@ def confined_level(
     position = place.arguments.index(found.key)
     column = place.record.keys[position]
     interval = Search(atom, found.key, (), found.rising, found.falling, (), frozenset())
-    served = is_ordered(column.type) and not (column.nullable and _may_hold_at_null(interval))
+    served = is_ordered(column.type) and not (column.nullable and may_hold_at_null(interval))
     if not (served and lowering.storage.ordered):
         lowering.storage.scanned.add(atom.name)
         return None
@@ -166,34 +147,3 @@ def confined_level(
     visit = block.visit((searching.along, start, stop, False, False), place.record)
     env[found.key.name] = visit.key
     return visit.body
-
-
-def _may_hold_at_null(interval: Search) -> bool:
-    """Can all conditions hold where the key is NULL? Errs on the side of yes."""
-    return not any(_is_strict(c, interval.key) for c in (*interval.rising, *interval.falling))
-
-
-def _is_strict(condition: Scalar, key: Var) -> bool:
-    """Is a condition not TRUE if a variable is NULL?
-
-    >>> from viewlet.core.scalar import Const
-    >>> x = Var("x")
-    >>> above = call(">", x, Const(3))
-    >>> _is_strict(above, x), _is_strict(call("not", call("is_true", above)), x)
-    (True, False)
-    """
-    match condition:
-        case Call("and", parts):
-            return any(_is_strict(part, key) for part in parts)
-        case Call(op, args) if op in COMPARISONS:
-            return any(_is_null_with(arg, key) for arg in args)
-        case _:
-            return False
-
-
-def _is_null_with(scalar: Scalar, key: Var) -> bool:
-    match scalar:
-        case Call(op, args) if op in STRICT:
-            return any(_is_null_with(arg, key) for arg in args)
-        case _:
-            return scalar == key

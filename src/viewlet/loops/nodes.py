@@ -266,9 +266,12 @@ class Along:
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """``var`` is the sum of a field over the entries up to a point of the order, or behind it."""
+    """``var`` is the sum of a field over the entries up to a point of the order, or behind it.
 
-    field: str
+    Without a field it is the best value that the index holds of them, NULL if there are none.
+    """
+
+    field: str | None
     behind: bool
     var: Var
 
@@ -308,21 +311,24 @@ class Seek:
     @property
     def point(self) -> Point:
         """What tells it from other searches along its index: how it asks, and the sums that it keeps."""
-        asked = tuple((running.field, running.behind) for running in self.sums)
+        asked = tuple((r.field, r.behind) for r in self.sums if r.field is not None)
         return (self.key is None, asked, self.closed, self.beyond, self.holds, self.keeps)
 
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """The entry at an edge that was sought between entries, ``closed`` and ``beyond``.
+    """The entry at an edge that was sought between entries, ``beyond``: the one behind it if the search was
+    ``closed``, else the one before it.
 
-    ``key`` is NULL where there is none: before all entries, as ``first`` says, or behind them.
+    ``key`` is NULL where there is none. ``always`` says that the edge lies before all entries; behind them,
+    if the search was not closed.
     """
 
     edge: Var
     along: Along
     key: Var
-    first: Var
+    always: Var
+    closed: bool
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,8 @@ between entries
         {0.25 * total > sum(M[q] * {q > p})}        seek along M[*q] until 0.25 * total > s
 
 through another index
-    if they read a sum along it whose extent the key decides in another way (``turns.py``): two walks
+    if they read a sum along it whose extent the key decides in another way, or a minimum or maximum along it
+    (``turns.py``): two walks
 
 at keys
     otherwise: the walk asks the conditions at keys that it meets, whatever they compute.
@@ -35,10 +36,11 @@ from viewlet.calculus.substitute import substitute_factor
 from viewlet.core.functions import evaluate
 from viewlet.core.node import transform
 from viewlet.core.scalar import Call, Const, Scalar, Var, call, substitute, variables
-from viewlet.core.types import Kind, Type, wide
+from viewlet.core.types import wide
 from viewlet.loops.builder import BlockBuilder, SpanBuilder, nonzero
 from viewlet.loops.nodes import Along, Axis, Block, Limit, Product, Running, Seek, Span, Yield, operations
 from viewlet.loops.ranges import can_fail
+from viewlet.loops.served import best_axis, is_ordered
 from viewlet.loops.storage import AtomPlace
 from viewlet.loops.turns import seek_through
 
@@ -115,11 +117,6 @@ def _is_exact(lowering: Lowering, atom: MapRef, key: Var) -> bool:
     place = lowering.storage.place(atom)
     kind = next(field.type for field in place.record.fields if field.name == place.field)
     return is_ordered(place.record.keys[place.arguments.index(key)].type) and not kind.is_floating
-
-
-def is_ordered(kind: Type) -> bool:
-    """Can an index order keys of a type? Text has an order too, but is stored as ids that do not tell it."""
-    return kind.kind not in (Kind.VARCHAR, Kind.NULL)
 
 
 @dataclass(slots=True)
@@ -243,6 +240,17 @@ class Searching:
         what = ("running", along, place.field, behind)
         var = self.block.variables.of(what, lift.var.name, kind, False)
         return along, Running(place.field, behind, var)
+
+    def running_best(self, factor: Extremum, interval: Search) -> tuple[Along, Running] | None:
+        """What a nested minimum or maximum is on a walk along a key of its map, if an index tells that."""
+        place = self.lowering.storage.place(interval.atom)
+        axis = best_axis(place, interval, factor)
+        if axis is None:
+            return None
+        along, behind = _along(place, axis, self.env), bool(interval.rising)
+        what = ("running", along, behind)
+        var = self.block.variables.of(what, factor.var.name, factor.var.type, True)
+        return along, Running(None, behind, var)
 
     def _within(self, lift: Lift, search: Search, running: Var) -> Scalar | None:
         """What is left of a running sum without the entries that ``search`` does not find; ``None``, and

@@ -127,8 +127,8 @@ def show_op(op: Op) -> Iterator[str]:
             yield f"{record}{{{', '.join(fields)}}} := {temporary}"
         case Emit(row, amount):
             yield f"emit ({', '.join(map(show, row))}) * {show_amount(amount)}"
-        case Turn(edge, _, key, first):
-            yield f"turn {edge.name} -> key: {key.name}, first: {first.name}"
+        case Turn(edge, _, key, always, closed):
+            yield f"turn {edge.name} -> key: {key.name}, {'first' if closed else 'last'}: {always.name}"
         case Pending(edge):
             yield f"pending {edge.name}"
         case Seek():
@@ -154,8 +154,9 @@ def _otherwise(needs: tuple[tuple[str, str], ...], scans: Block) -> Iterator[str
 
 
 def _seek(op: Seek) -> Iterator[str]:
-    """By key, or by sums: ``{n: x}`` up to a point of the order, ``{.. n: x}`` behind it."""
-    sums = ", ".join(f"{'.. ' * r.behind}{r.field}: {r.var.name}" for r in op.sums)
+    """By key, or by sums: ``{n: x}`` up to a point of the order, ``{.. n: x}`` behind it; or by the best."""
+    best = _END.get(op.along.axis.holds)
+    sums = ", ".join(f"{'.. ' * r.behind}{r.field or best}: {r.var.name}" for r in op.sums)
     key = op.key.name if op.key is not None else "<=" if op.closed else "<"
     yield f"seek {op.edge.name} along {_along(op.along, f'*{key}')}{f' {{{sums}}}' * bool(sums)}:"
     yield from show_block((*op.first, *op.body), "  ")

@@ -93,8 +93,8 @@ def _declared(ops: Iterable[Op]) -> Iterator[str]:
                 yield var.name
             case Total(variables):
                 yield from (var.name for var in variables)
-            case Turn(_, _, key, first):
-                yield from (key.name, first.name)
+            case Turn(_, _, key, always):
+                yield from (key.name, always.name)
             case Get(_, _, reads, found):
                 yield from (found.name, *(var.name for _, var in reads))
             case Span(reads=reads):

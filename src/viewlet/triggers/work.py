@@ -8,6 +8,8 @@ search  a sum along one key under monotone conditions:       O(log entries)
         an ordered index with prefix sums
 edge    where conditions on running sums change their mind:  O(log entries)
         a walk down an ordered index that knows the sums
+turn    the same for conditions on minima or maxima up to a  O(log entries)
+        point of an ordered index that holds them
 end     a minimum or maximum: the end of an ordered index    O(log entries)
 range   a loop that conditions confine on both sides         O(log entries + visits)
 ======  ===================================================  ====================
@@ -51,7 +53,7 @@ SHIFT = " (in place of a key shift)"
 MATCHING = (" by key", " that cross", "the keys of a change")
 """How a loop over a part of a map's entries is told."""
 
-Path: TypeAlias = Literal["get", "slice", "scan", "search", "edge", "end", "range"]
+Path: TypeAlias = Literal["get", "slice", "scan", "search", "edge", "turn", "end", "range"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +83,7 @@ class Access:
         match self.path:
             case "search":
                 return "threshold search" if self.threshold else "range aggregate"
-            case "edge":
+            case "edge" | "turn":
                 return "threshold search"
             case "end":
                 return "ordered multiset"
@@ -164,7 +166,9 @@ def _searched(
             for within in (sum_.within for sum_ in sums if sum_.within is not None):
                 asked += _searched(within, path, known, loops, searches)
         elif path == "search" and (parts := _opened(search, conditions, known, searches)):
-            asked += [Access(p.atom.name, (), "edge", (*loops, f"log {p.atom.name}")) for p in parts]
+            best = any(isinstance(f, Extremum) for f in needed(search.dependents, conditions))
+            kind: Path = "turn" if best else "edge"
+            asked += [Access(p.atom.name, (), kind, (*loops, f"log {p.atom.name}")) for p in parts]
         else:
             dependents = needed(search.dependents, conditions)
             asked += _term_accesses(Term(tuple(dependents)), known, deeper, searches)
@@ -175,7 +179,7 @@ def _searched(
 def _opened(
     search: Search, conditions: Sequence[Scalar], known: frozenset[str], searches: Ordered
 ) -> list[Search]:
-    """The sums at an entry of which conditions turn, if an engine finds it by one walk."""
+    """The aggregates at an entry of which conditions turn, if an engine finds it by one walk."""
     found = openings(search, conditions, known) if isinstance(searches, AllBut) else None
     return found if found and all(has_order(part.atom.name, searches) for part in found) else []
 
@@ -242,7 +246,7 @@ def ordered_paths(query: Query, searches: Ordered = True, names: Mapping[str, st
     ['range aggregate along m']
     """
     found = accesses(query, searches)
-    searched = [a for a in found if a.path in ("search", "edge", "end", "range")]
+    searched = [a for a in found if a.path in ("search", "edge", "turn", "end", "range")]
     paths = [f"{a.title} along {names.get(a.map, a.map)}{SHIFT * (a.path == 'edge')}" for a in searched]
     return list(dict.fromkeys([*(_called(path, names) for path in _gone_through(found)), *paths]))
 
@@ -268,7 +272,7 @@ def is_at_most_logarithmic(query: Query, searches: Ordered = True) -> bool:
 
 
 def _loops(access: Access) -> tuple[str, ...]:
-    if access.path in ("get", "search", "edge", "end"):
+    if access.path in ("get", "search", "edge", "turn", "end"):
         return access.loops
     return (*access.loops, _visited(access.map, access.path))
 

@@ -11,6 +11,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from viewlet.backends.native.best_walks import BestWalk
 from viewlet.backends.native.forms import CValue, Form, Writer, form_of
 from viewlet.backends.native.orders import COrder, order_at
 from viewlet.backends.native.walks import DenseWalk, TreeWalk, key_value
@@ -55,7 +56,8 @@ class Searches:
                 with inner.out.block(f"if (VL_LIKELY({tree}->is_dense))"):
                     DenseWalk(inner.child(), op, order, tree, found).write()
             with inner.out.block("else") if order.order.dense else nullcontext():
-                TreeWalk(inner.child(), op, order, tree, found).write()
+                walk = BestWalk if order.is_pair and op.key is None else TreeWalk
+                walk(inner.child(), op, order, tree, found).write()
 
         call = self._procedure("VL_FUNCTION", op, {}, write)
         self.out.line(f"if (!{edge}.known) {call};")
@@ -116,15 +118,16 @@ class Searches:
         return name
 
     def turn(self, op: Turn) -> None:
-        """The entry at an edge: the edge lies before it."""
-        edge, name, first = self._edge(op.edge), self.out.fresh("v"), self.out.fresh("v")
-        value = key_value(op.key.type, f"{edge}.key")
+        """The entry at an edge."""
+        edge, name, always = self._edge(op.edge), self.out.fresh("v"), self.out.fresh("v")
+        order = order_at(self.operations.records[op.along.record], op.along.axis)
+        value = key_value(op.key.type, f"ord_pair_slice({edge}.key)" if order.is_pair else f"{edge}.key")
         self.out.line(f"const bool {name}_null = {edge}.side != 0;")
         self.out.line(f"const {value.form.value} {name} = {value.text};")
-        self.out.line(f"const bool {first} = {edge}.side < 0;")
+        self.out.line(f"const bool {always} = {edge}.side {'<' if op.closed else '>'} 0;")
         names = self.operations.names
         names[op.key.name] = CValue(name, value.form, f"{name}_null", type_interval(op.key.type))
-        names[op.first.name] = CValue(first, Form.I64, None, (0, 1))
+        names[op.always.name] = CValue(always, Form.I64, None, (0, 1))
 
     def span(self, op: Span) -> None:
         """Sums between two edges, or by scans while a needed sum is negative somewhere."""

@@ -17,7 +17,7 @@ from viewlet.backends.native.forms import CValue, Form, Writer, form_of, integer
 from viewlet.backends.native.orders import COrder
 from viewlet.core.scalar import Call, Const, Scalar, Var
 from viewlet.core.types import Type
-from viewlet.loops.nodes import Seek
+from viewlet.loops.nodes import Running, Seek
 from viewlet.loops.ranges import Interval, type_interval
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class Walk:
     @property
     def asked(self) -> list[str]:
         """The members of running sums that the conditions read."""
-        return list(dict.fromkeys(self.order.member(running.field) for running in self.op.sums))
+        return list(dict.fromkeys(self.order.member(r.field) for r in self.op.sums if r.field is not None))
 
     @property
     def kept(self) -> list[str]:
@@ -96,7 +96,7 @@ class Walk:
         """``all``: the sums over all entries."""
         self.out.line(f"const {self.sums} all = {whole};")
 
-    def _ask(self, key: str, run: str) -> None:
+    def ask(self, key: str, run: str) -> None:
         """``in``: does an entry with this key, or the point behind these sums, lie before the edge?"""
         inner = self.operations.child()
         if self.op.key is not None:
@@ -104,13 +104,18 @@ class Walk:
             value = key_value(self.order.record.keys[self.order.axis.position].type, key)
             inner.names[self.op.key.name] = inner.scalars.named(value)
         for running in self.op.sums:
-            member = self.order.member(running.field)
-            text = f"ORD_MINUS(all.{member}, {run}{member})" if running.behind else f"{run}{member}"
-            form = next(form for i, form in self.order.fields if self.order.member_of(i) == member)
-            inner.names[running.var.name] = inner.scalars.named(self.value(text, form, running.var.type))
+            inner.names[running.var.name] = inner.scalars.named(self.running(running, run))
         inner.block(self.op.body)
         self.out.line(f"bool in = {'false' if self.op.holds else 'true'};")
         self._conditions(inner, self.op.conditions)
+
+    def running(self, running: Running, run: str) -> CValue:
+        """A sum at a point, from those up to it."""
+        assert running.field is not None, "only an index of best values is asked for no field"
+        member = self.order.member(running.field)
+        text = f"ORD_MINUS(all.{member}, {run}{member})" if running.behind else f"{run}{member}"
+        form = next(form for i, form in self.order.fields if self.order.member_of(i) == member)
+        return self.value(text, form, running.var.type)
 
     def _conditions(self, inner: Operations, conditions: Sequence[Scalar]) -> None:
         if not conditions:
@@ -127,7 +132,7 @@ class Walk:
         """Ask at a point; ``sums`` is the C text of a sum up to it."""
         for member in self.asked:
             self.out.line(f"const __typeof__(before.{member}) run_{member} = {sums.format(member)};")
-        self._ask("", "run_")
+        self.ask("", "run_")
 
     def _remember(self, key: str, known: str) -> None:
         """Note where the edge is, if there is such a key."""
@@ -162,7 +167,7 @@ class TreeWalk(Walk):
         if self.op.beyond:
             with self.out.block("else"):
                 nowhere.begin()
-                nowhere._ask("", "before.")
+                nowhere.ask("", "before.")
                 self.out.line(f"{self.edge}.side = in ? 1 : -1;")
 
     def _recheck_between(self, point: str) -> None:
@@ -196,10 +201,10 @@ class TreeWalk(Walk):
         with self.out.block(f"if ({point}.known && {point}.key > {low} && {point}.key <= {high})"):
             self.out.line("const vl_errors errors = a->errors;")
             with self.out.block():
-                self._ask(f"{point}.key", "")
+                self.ask(f"{point}.key", "")
                 self.out.line("settled = !in;")
             with self.out.block("if (settled)"):
-                self._ask(f"{point}.key - 1", "")
+                self.ask(f"{point}.key - 1", "")
                 self.out.line("settled = in && a->errors == errors;")
             self.out.line("a->errors = errors;")
         with self.out.block("if (settled)"):
@@ -217,7 +222,7 @@ class TreeWalk(Walk):
         self.out.line("bool begun = true;")
         if op.beyond or not op.closed:
             with self.out.block():
-                self._ask("", "before.")
+                self.ask("", "before.")
                 self.out.line("begun = in;")
         with self.out.block("if (begun)"):
             self.out.line(f"{self.order.name}_rec upto = all;")
@@ -308,7 +313,7 @@ class TreeWalk(Walk):
         self.out.line("uint32_t low = 0;")
         with self.out.block(f"for (uint32_t left = {slots}; left > 0;)"):
             self.out.line("const uint32_t half = (left + 1) / 2;")
-            self._ask("node->keys[low + half - 1]", "")
+            self.ask("node->keys[low + half - 1]", "")
             self.out.line("low += in ? half : 0;")
             self.out.line("left -= half;")
         for member in self.kept:
@@ -359,7 +364,7 @@ class DenseWalk(Walk):
         else:
             kind = self.order.record.keys[self.order.axis.position].type
             low, high = (integer(bound) for bound in type_interval(kind))
-            self._ask(f"{self.order.name}_dense_key(flat, {slot}, {low}, {high})", "")
+            self.ask(f"{self.order.name}_dense_key(flat, {slot}, {low}, {high})", "")
 
     def _move(self, operation: str, by: str) -> None:
         for member in self.members:
