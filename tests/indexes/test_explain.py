@@ -5,6 +5,9 @@ from __future__ import annotations
 import pytest
 
 import viewlet
+from viewlet.calculus.nodes import Cond, Extremum, Let, Lift, MapRef, Term, Value, product
+from viewlet.core.scalar import Const, Var, call
+from viewlet.triggers.work import AllBut, order_of
 
 SCHEMA = "CREATE TABLE bids (price BIGINT NOT NULL, volume BIGINT NOT NULL, broker BIGINT NOT NULL, t BIGINT)"
 EDGE = "O(log bids): range aggregate along bids, threshold search along bids (in place of a key shift)"
@@ -31,6 +34,22 @@ PATHS = {
 @pytest.mark.parametrize("path", PATHS)
 def test_paths_are_named_with_their_cost(path: str) -> None:
     assert path in viewlet.compile(PATHS[path], SCHEMA).explain()
+
+
+@pytest.mark.parametrize("function", ["sum", "max"])
+@pytest.mark.parametrize(("way", "cost"), [("s", "O(log m + log v)"), ("p", "O(log m x log v)")])
+def test_what_is_computed_on_the_way_costs_no_search(function: str, way: str, cost: str) -> None:
+    """``m[p] * (s := sum<p>(v[q] * {2 * q <= p})) * (t := s + 1) * {t > 4}`` is one walk along each; with
+    ``t := s + p`` the sum is sought at every p that is met."""
+    p, q, s, t, u, x = map(Var, "pqstux")
+    extent = Cond(call("<=", call("*", Const(2), q), p))
+    nested = {
+        "sum": Lift(s, (p,), (Term((MapRef("v", (q,)), extent)),)),
+        "max": Extremum(s, "max", u, (p,), (Term((MapRef("v", (q, u)), extent)),)),
+    }[function]
+    computed = Let(t, call("+", s, Const(1) if way == "s" else p))
+    inner = Term((MapRef("m", (p,)), nested, computed, Cond(call(">", t, Const(4)))))
+    assert order_of(product(Lift(x, (), (inner,)), Value(x)), AllBut(frozenset())) == cost
 
 
 def test_the_reference_engine_asks_at_keys() -> None:

@@ -51,7 +51,7 @@ def may_hold_at_null(interval: Search) -> bool:
 def _is_strict(condition: Scalar, key: Var) -> bool:
     """Is a condition not TRUE if a variable is NULL?
 
-    >>> from viewlet.core.scalar import Const
+    >>> from viewlet.core.scalar import Const, call
     >>> x = Var("x")
     >>> above = call(">", x, Const(3))
     >>> _is_strict(above, x), _is_strict(call("not", call("is_true", above)), x)
