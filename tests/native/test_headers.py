@@ -14,7 +14,7 @@ from viewlet.backends.native.build import RUNTIME, compile_library, find_compile
 
 pytestmark = pytest.mark.native
 
-ALONE = ("status", "arena", "hash", "pool", "map", "text", "interned", "number", "calendar")
+ALONE = ("status", "arena", "hash", "pool", "map", "ahead", "text", "interned", "number", "calendar")
 OPEN = """
 VL_EXPORT vl_arena *open_program(uint64_t limit) {
     static vl_arena a;

@@ -39,9 +39,11 @@ def children(node: object) -> Iterator[Any]:
 
 def walk(node: object) -> Iterator[Any]:
     """``node`` and everything below it, parents before children."""
-    yield node
-    for child in children(node):
-        yield from walk(child)
+    waiting = [node]
+    while waiting:
+        found = waiting.pop()
+        yield found
+        waiting.extend([*children(found)][::-1])
 
 
 def rebuild(node: N, change: Callable[[Any], Any]) -> N:

@@ -7,6 +7,7 @@ interned only for rows that count.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 
 from viewlet.backends.native.forms import CValue, Form, Writer, cell_kind, form_of
 from viewlet.core.node import walk
@@ -40,8 +41,10 @@ def _is_guarded(name: str, users: list[Op]) -> bool:
             return False
 
 
-def _names(op: Op) -> set[str]:
-    return {node.name for node in walk(op) if isinstance(node, Var)}
+@lru_cache(maxsize=10_000)
+def _names(op: Op) -> frozenset[str]:
+    """The variables in an operation, which the blocks around it are asked for, too."""
+    return frozenset({node.name for node in walk(op) if isinstance(node, Var)})
 
 
 def open_column(out: Writer, i: int, var: Var) -> None:

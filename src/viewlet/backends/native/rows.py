@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from viewlet.backends.native.columns import load, needed_here, open_column, used_columns
-from viewlet.backends.native.forms import CValue, Form, Writer, form_of
+from viewlet.backends.native.forms import CValue, Form, Writer, cell_kind, form_of, stored_form
 from viewlet.backends.native.operations import Operations, is_plain
 from viewlet.backends.native.orders import orders_of
 from viewlet.backends.native.scalars import Registry
@@ -25,7 +25,7 @@ from viewlet.backends.native.whole import whole_order
 from viewlet.calculus.nodes import Argument
 from viewlet.core.scalar import Scalar, Var
 from viewlet.core.types import Kind
-from viewlet.loops.nodes import Add, Block, Get, If, Loop, TableLoops
+from viewlet.loops.nodes import Add, Block, Get, If, KeyColumn, Loop, TableLoops
 
 WEIGHTS = {
     "any": CValue("w", Form.I64, None, (-(1 << 31), (1 << 31) - 1)),
@@ -53,6 +53,24 @@ class _Step:
     keys: tuple[tuple[int, Argument], ...]
     call: str
     ahead: int
+    what: str | None = None
+    """What ``runtime/ahead.h`` calls it."""
+
+    @property
+    def column(self) -> Var:
+        """The column that a single key is."""
+        ((_, column),) = self.keys
+        assert isinstance(column, Var)
+        return column
+
+    def entry(self, start: int) -> str:
+        """The initializer of a ``vl_step_ahead`` whose column is at that place."""
+        name = self.at.name
+        key = self.at.record.keys[self.keys[0][0]]
+        wide, narrow = (str(int(kind)) for kind in _widths(self.column, key))
+        index = "0" if self.index == name else f"offsetof(program_state, {name}.{self.index})"
+        at = f"offsetof(program_state, {name}.map), {index}"
+        return f"{self.what}, {self.ahead}, {start}, {wide}, {narrow}, sizeof({name}_record), {at}"
 
 
 def write_rows(
@@ -141,15 +159,21 @@ class _RowLoop:
         looped = {(op.record, op.bound) for op in body if isinstance(op, Loop)}
         steps = [step for keyed in wanted for step in _steps(keyed, self.records, looped=keyed in looped)]
         steps += _tree_steps(body, names, self.records)
-        for at in dict.fromkeys(step.at for step in steps):
+        listed = self._table(steps)
+        spelled = [step for step in steps if step not in listed]
+        for at in _records_of(spelled):
             self.out.line(f"const bool {at.name}_large = {_is_large(at)};")
-        large = " || ".join(dict.fromkeys(f"{step.at.name}_large" for step in steps))
+        large = " || ".join(["asks"] * bool(listed) + [f"{at.name}_large" for at in _records_of(spelled)])
         lead = max((step.ahead for step in steps), default=0)
         if steps:
             self.out.line(f"const int64_t lead = VL_UNLIKELY({large}) ? {lead} : 0;")
         with self.out.block(f"for (int64_t j = {'-lead' if steps else '0'}; j < n; j++)"):
+            if listed:
+                chosen = "chosen" if self.picky else "NULL"
+                self.out.line(f"if (asks) vl_ask_ahead(a, asked, asks, base, j, n, {chosen});")
+            if spelled:
+                self._ask(spelled)
             if steps:
-                self._ask(steps)
                 self.out.line("if (j < 0) continue;")
             self._place("j")
             if self.weight.text == "w":
@@ -161,6 +185,35 @@ class _RowLoop:
                 del row.waiting[name]
             row.block(body)
             self.out.line("if (VL_UNLIKELY(a->errors)) return i;")
+
+    def _table(self, steps: list[_Step]) -> list[_Step]:
+        """The steps that a table tells in a program of many; see ``runtime/ahead.h``."""
+        listed = [step for step in steps if self._is_listed(step)]
+        if not listed:
+            return []
+        places = {var.name: i for i, var in enumerate(self.table.parameters)}
+        columns = sorted({places[step.column.name] for step in listed})
+        starts = ", ".join(f"c{i}.data" for i in columns)
+        self.out.line(f"const void *const starts[] = {{{starts}}};")
+        with self.out.block("static const vl_step_ahead steps[] ="):
+            for step in listed:
+                self.out.line(f"{{{step.entry(columns.index(places[step.column.name]))}}},")
+        self.out.lines[-1] += ";"
+        self.out.line(f"vl_asked asked[{len(listed)}];")
+        self.out.line(f"const uint32_t asks = vl_plan_ahead(s, starts, steps, {len(listed)}, asked);")
+        return listed
+
+    def _is_listed(self, step: _Step) -> bool:
+        """Has it a key of one column of whole numbers, of a map with nothing to it?"""
+        if step.what is None or not step.at.once or len(step.keys) != 1 or whole_order(step.at) is not None:
+            return False
+        key = step.at.record.keys[step.keys[0][0]]
+        nullable = key.nullable or self._column(step).nullable
+        return not nullable and {cell_kind(key.type), cell_kind(step.column.type)} <= {"VL_INT32", "VL_INT64"}
+
+    def _column(self, step: _Step) -> Var:
+        """The column of the table that a step with one key reads."""
+        return next(var for var in self.table.parameters if var.name == step.column.name)
 
     def _ask(self, steps: list[_Step]) -> None:
         """Steps of lookups for the rows further on, those of one row together."""
@@ -190,6 +243,15 @@ class _RowLoop:
         row = Operations(self.out, self.records, self.registry, names, weight=self.weight.text)
         row.waiting = {self.table.parameters[i].name: (i, self.table.parameters[i]) for i in self.used}
         return row
+
+
+def _widths(column: Var, key: KeyColumn) -> tuple[bool, bool]:
+    """Are the values of a column of 64 bits, and are those of a key of 32?"""
+    return cell_kind(column.type) == "VL_INT64", stored_form(key.type)[1] == 4
+
+
+def _records_of(steps: list[_Step]) -> list[CRecord]:
+    return list(dict.fromkeys(step.at for step in steps))
 
 
 def _is_large(at: CRecord) -> str:
@@ -228,19 +290,19 @@ def _steps(lookup: Lookup, records: Mapping[str, CRecord], *, looped: bool) -> I
     record, keys = lookup
     at, index = records[record], records[record].name
     if len(keys) == len(at.record.keys) or tuple(i for i, _ in keys) == at.record.home:
-        calls = [f"{index}_prefetch(a, {at.map}, {{key}})"]
+        calls, kinds = [f"{index}_prefetch(a, {at.map}, {{key}})"], ["SLOT", "RECORD"]
         if at.pooled:
             calls.append(f"{index}_prefetch_record(a, {at.map}, {{key}})")
     else:
         index = at.slice(tuple(i for i, _ in keys))
-        slots = f"&s->{at.name}.{index}"
+        slots, kinds = f"&s->{at.name}.{index}", ["SLICE", "IDS", "SLICED"]
         calls = [
             f"{index}_prefetch(a, {slots}, {{key}})",
             f"{index}_prefetch_ids(a, {slots}, {{key}})",
             f"{index}_prefetch_records(a, {at.map}, {slots}, {{key}})",
         ][: 3 if looped else 2]
-    for later, call in enumerate(reversed(calls)):
-        yield _Step(at, index, keys, call, AHEAD * (later + 2))
+    for later, (call, kind) in enumerate(reversed(list(zip(calls, kinds, strict=False)))):
+        yield _Step(at, index, keys, call, AHEAD * (later + 2), f"VL_ASK_{kind}")
 
 
 def _tree_steps(body: Block, columns: set[str], records: Mapping[str, CRecord]) -> Iterator[_Step]:

@@ -14,6 +14,7 @@
 #ifndef VL_PROGRAM_H
 #define VL_PROGRAM_H
 
+#include "ahead.h"
 #include "amount.h"
 #include "calendar.h"
 #include "interned.h"
