@@ -360,7 +360,8 @@ class Database:
             idle = watched.isdisjoint(view.name for view in self._views.affected([table]))
             if self._gates.is_current(present) or not self._journal.forgets or self.memory_limit or not idle:
                 return None
-            return self._gates.for_rows(table, weight, self._views, self.catalog, add)
+            kept = self._tables.alone(table)
+            return self._gates.for_rows(table, weight, self._views, self.catalog, kept, add)
 
     def value_gate(self, view: str, read: Callable[[], Any]) -> Gate | None:
         """The short way to the value of a view, if there is one; ``read`` is the long way."""

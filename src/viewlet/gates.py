@@ -1,10 +1,11 @@
 """The short way for one row and for one value: from the caller straight into native code, and back.
 
-``table.add(..)`` on a stream and ``view.value`` need nothing of a database but its trigger: no rows to keep,
-no log to write, nobody to tell. Where that is so, a handle gets a *gate* (``runtime/gate.h``), a callable
-that checks the values, runs the trigger and counts the version up, all in C. Gates share a clock with the
-database: while a call is inside the database, or once anything has changed that a gate relies on, it is
-closed, and the call goes the long way.
+``table.add(..)`` and ``view.value`` often need nothing of a database but its trigger: no log to write, no key
+to look up elsewhere, nobody to tell. Where that is so, a handle gets a *gate* (``runtime/gate.h``): it checks
+the values, runs the trigger, keeps the row if it is a table's, and counts the version up, all in C. Gates
+share a clock with the database: while a call is inside the database, or once anything has changed that a gate
+relies on, it is closed, and the call goes the long way. So does a row whose key is there already, or one that
+is deleted and did not come one by one.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from typing import Any
 from viewlet.backends.native.engine import NativeEngine
 from viewlet.backends.native.library import Gate
 from viewlet.core.types import Kind, Schema
+from viewlet.kept import KeptRows
 from viewlet.sql.catalog import Catalog, TableKind
 from viewlet.views import Views
 
@@ -46,13 +48,13 @@ class Gates:
         self.clock[GENERATION] += 1
 
     def settle(self, views: Views, catalog: Catalog) -> None:
-        """Account for the rows that went through: views have seen more of their streams since."""
+        """Account for the rows that went through: views have seen more of their tables since."""
         passed = [(table, gate) for table, gate in self._rows if gate.count]
         for table, gate in passed:
             for view in views.reading(table):
                 view.refreshes += gate.count
             gate.count = 0
-        if passed:
+        if any(catalog[table].kind is TableKind.STREAM for table, _ in passed):
             views.separate(catalog)
         self._rows = [(table, gate) for table, gate in self._rows if self.is_current(gate)]
 
@@ -61,19 +63,30 @@ class Gates:
         return gate is not None and gate.generation == self.clock[GENERATION]
 
     def for_rows(
-        self, table: str, weight: int, views: Views, catalog: Catalog, otherwise: Callable[..., Any]
+        self,
+        table: str,
+        weight: int,
+        views: Views,
+        catalog: Catalog,
+        kept: KeptRows | None,
+        otherwise: Callable[..., Any],
     ) -> Gate | None:
-        """A gate for rows of a stream whose views are all kept by one native program, and read by nobody."""
+        """A gate for rows of a table or stream whose views one native program keeps, and nobody reads.
+
+        ``kept`` are the rows of a table that no enforced key ties to another one.
+        """
         takes = _takes(catalog[table].columns)
         affected = views.affected([table])
         engines = {id(view.engine): view.engine for view in affected}
-        if catalog[table].kind is not TableKind.STREAM or takes is None or len(engines) != 1:
+        kind = catalog[table].kind
+        passes = kind is TableKind.STREAM or (kind is TableKind.TABLE and kept is not None)
+        if not passes or takes is None or len(engines) != 1:
             return None
         (engine,) = engines.values()
         if not isinstance(engine, NativeEngine) or any(views.readers(view.name) for view in affected):
             return None
         names = [view.name for view in affected]
-        gate = engine.row_gate(table, names, weight, takes, self.clock, otherwise)
+        gate = engine.row_gate(table, names, weight, takes, kept, self.clock, otherwise)
         if gate is not None:
             self._rows.append((table, gate))
         return gate

@@ -106,7 +106,7 @@ class TableHandle(Relation):
 
     def _shorten(self, method: str, weight: int) -> None:
         """Give a handle that is used again a gate in place of a method, where one can be (``gates.py``)."""
-        if self._used and self._database.catalog[self.name].kind is TableKind.STREAM:
+        if self._used:
             present = self.__dict__.get(method)
             gate = self._database.row_gate(
                 self.name, weight, present, functools.partial(self._slowly, method, weight)

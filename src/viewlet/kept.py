@@ -97,6 +97,13 @@ class KeptRows:
         self._owed_by_key: dict[Row, Row] = {}
         self._beside: Sequence[Change] | None = None
         self._owes = False
+        self.lane: tuple[Bag, dict[Row, Row]] | None = self._bag, self._by_key
+        """The rows and their keys, while single rows may come and go there without being asked about."""
+
+    @property
+    def slots(self) -> bytes:
+        """The places of the columns of the primary key."""
+        return bytes(self._slots)
 
     @property
     def bag(self) -> Bag:
@@ -112,6 +119,7 @@ class KeptRows:
 
     def _empty(self) -> None:
         self._bag, self._by_key, self._owed_by_key, self._owes = {}, {}, {}, False
+        self.lane = None
 
     def present(self) -> Image:
         """What is kept, to be looked at before the next commit; few rows are all in a bag."""
@@ -240,6 +248,9 @@ class KeptRows:
             assert self.bag is self._bag, "what arrived before comes first"
             self._take(changes)
         self._beside = None
+        # Of keys that came as Arrow the dictionary does not know.
+        is_complete = not (self._owes or (self._slots and self._arrived.log))
+        self.lane = (self._bag, self._by_key) if is_complete else None
 
     def _take(self, changes: Sequence[Change]) -> None:
         for change in sorted(changes, key=lambda change: change.weight):

@@ -73,6 +73,10 @@ class References:
                 link.commit({key.target: [Change(row, 1) for row in rows[key.target]]})
                 self._links.append(link)
 
+    def concern(self, table: str) -> bool:
+        """Does some key refer to a table, or one of its own to another?"""
+        return any(table in (link.parent.name, link.child.name) for link in self._links)
+
     def refuse_if_referred(self, table: str) -> None:
         """A table to which another one refers may not be dropped."""
         for link in self._links:

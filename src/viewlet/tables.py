@@ -92,6 +92,10 @@ class Tables:
                 self._kept[name].commit(part)
         self._references.commit(changes)
 
+    def alone(self, name: str) -> KeptRows | None:
+        """The kept rows of a table that no enforced key ties to another one."""
+        return None if self._references.concern(name) else self._kept.get(name)
+
     def bag(self, name: str) -> Bag:
         """The present rows of a table; of a stream there are none."""
         return self._kept[name].bag if name in self._kept else {}

@@ -6,8 +6,10 @@ import gc
 import os
 import threading
 import weakref
+from collections import Counter
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -18,6 +20,11 @@ from viewlet.errors import BackendError, DataError, ValueRangeError, ViewletErro
 pytestmark = pytest.mark.native
 
 DDL = "CREATE STREAM r (k INT NOT NULL, v BIGINT, s VARCHAR, f DOUBLE, b BOOLEAN)"
+KINDS = {
+    "stream": DDL,
+    "table": DDL.replace("STREAM", "TABLE"),
+    "keyed": "CREATE TABLE r (k INT NOT NULL, v BIGINT, s VARCHAR, f DOUBLE, b BOOLEAN, PRIMARY KEY (f, k))",
+}
 VIEWS = {
     "total": "SELECT sum(v) AS v FROM r",
     "by_s": "SELECT s, count(*) AS n, sum(f) AS f FROM r WHERE b OR k > 0 GROUP BY s",
@@ -33,9 +40,9 @@ ROW = st.tuples(
 )
 
 
-def database(backend: str = "native") -> viewlet.Database:
+def database(backend: str = "native", kind: str = "stream") -> viewlet.Database:
     db = viewlet.connect(backend=backend)
-    db.execute(DDL)
+    db.execute(KINDS[kind])
     for name, query in VIEWS.items():
         db.execute(f"CREATE MATERIALIZED VIEW {name} AS {query}")
     return db
@@ -52,14 +59,15 @@ def attempt(call: Any, row: tuple[Any, ...]) -> object:
         return type(refused)
 
 
+@pytest.mark.parametrize("kind", KINDS)
 @settings(max_examples=40, deadline=None)
 @given(rows=st.lists(st.tuples(ROW, st.booleans()), max_size=12))
-def test_gates_agree_with_the_reference(rows: list[tuple[tuple[Any, ...], bool]]) -> None:
-    native, reference = database(), database("reference")
+def test_gates_agree_with_the_reference(kind: str, rows: list[tuple[tuple[Any, ...], bool]]) -> None:
+    native, reference = database(kind=kind), database("reference", kind)
     tables = native.table("r"), reference.table("r")
     for table in tables:
         table.add(1, 1, "s", 1.0, True)
-        table.add(1, 1, "s", 1.0, True)
+        table.add(2, 1, "s", 1.0, True)
         table.remove(1, 1, "s", 1.0, True)
     assert has_gate(tables[0])
     for row, coming in rows:
@@ -68,10 +76,63 @@ def test_gates_agree_with_the_reference(rows: list[tuple[tuple[Any, ...], bool]]
     assert native.version == reference.version
     assert native.view("total").value == reference.view("total").value
     assert native.stats().refreshes == reference.stats().refreshes
+    if kind != "stream":
+        assert tables[0].rows() == tables[1].rows()
 
 
-def test_a_total_out_of_range_is_refused_and_leaves_no_trace() -> None:
-    db = database()
+ROWS = st.tuples(st.integers(0, 3), st.sampled_from(["x", None]))
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.sampled_from(["add", "add", "remove"]), ROWS),
+        st.tuples(st.sampled_from(["load", "unload"]), st.lists(ROWS, min_size=1, max_size=3)),
+        st.tuples(st.just("read"), st.none()),
+    ),
+    max_size=40,
+)
+MANY = [(i, "y") for i in range(10, 1_500)]
+"""Enough rows that they stay as the Arrow batch that they came in."""
+
+
+def allowed(held: Counter[Any], rows: list[Any], going: bool, keyed: bool) -> bool:
+    if going:
+        return Counter(rows) <= held
+    taken = [a for a, _ in held.elements()]
+    return not keyed or len({*taken, *(a for a, _ in rows)}) == len(taken) + len(rows)
+
+
+@pytest.mark.parametrize("keyed", [False, True])
+@settings(max_examples=80, deadline=None)
+@given(steps=STEPS, loaded=st.booleans())
+def test_rows_of_a_table_come_and_go_by_gates_and_in_batches(
+    keyed: bool, steps: list[tuple[str, Any]], loaded: bool
+) -> None:
+    db = viewlet.connect()
+    db.execute(f"CREATE TABLE r (a BIGINT, b VARCHAR{', PRIMARY KEY (a)' if keyed else ''})")
+    db.execute("CREATE MATERIALIZED VIEW n AS SELECT b, count(*) AS n FROM r GROUP BY b")
+    table, held = db.table("r"), Counter[Any]()
+    for what, given_rows in [("load", MANY if loaded else [(9, "x")]), *steps, ("read", None)]:
+        if what == "read":
+            assert Counter(table.rows()) == held
+            continue
+        single = what in ("add", "remove")
+        rows, going = [given_rows] if single else given_rows, what in ("remove", "unload")
+        columns = pa.table([[a for a, _ in rows], pa.array([b for _, b in rows], pa.string())], ["a", "b"])
+        change = getattr(table, what) if single else table.delete if going else table.insert
+        arguments = given_rows if single else [columns]
+        if allowed(held, rows, going, keyed):
+            change(*arguments)
+            held = held - Counter(rows) if going else held + Counter(rows)
+        else:
+            with pytest.raises(DataError):
+                change(*arguments)
+    expected = Counter(b for _, b in held.elements())
+    assert dict(db.view("n").rows()) == dict(expected)
+    db.close()
+
+
+@pytest.mark.parametrize("kind", ["stream", "table"])
+def test_a_total_out_of_range_is_refused_and_leaves_no_trace(kind: str) -> None:
+    db = database(kind=kind)
     r, total = db.table("r"), db.view("total")
     for _ in range(3):
         r.add(1, 1, None, None, None)
@@ -81,9 +142,30 @@ def test_a_total_out_of_range_is_refused_and_leaves_no_trace() -> None:
     before = db.version
     with pytest.raises(ValueRangeError, match="view 'total'"):
         r.add(1, 1, None, None, None)
+    assert has_gate(r)
     assert (total.value, db.version) == (LIMIT - 1, before)
+    assert kind == "stream" or len(r) == 7
     r.add(1, -1, None, None, None)
     assert total.value == LIMIT - 2
+
+
+def test_tables_that_refer_to_one_another_have_no_gates() -> None:
+    db = viewlet.connect()
+    db.execute(
+        "CREATE TABLE p (a BIGINT PRIMARY KEY);"
+        "CREATE TABLE r (a BIGINT NOT NULL REFERENCES p (a) ON DELETE RESTRICT);"
+        "CREATE MATERIALIZED VIEW n AS SELECT count(*) AS n FROM r JOIN p ON r.a = p.a"
+    )
+    p, r = db.table("p"), db.table("r")
+    for a in range(4):
+        p.add(a)
+        r.add(a)
+    assert not has_gate(p)
+    assert not has_gate(r)
+    with pytest.raises(DataError):
+        r.add(9)
+    with pytest.raises(DataError):
+        p.remove(0)
 
 
 def test_subscribers_are_told() -> None:
@@ -135,8 +217,6 @@ def test_a_view_that_comes_later_starts_with_what_comes_later() -> None:
 
 
 def test_no_gate_where_more_is_to_be_done(tmp_path: Any) -> None:
-    kept = viewlet.connect()
-    kept.execute("CREATE TABLE r (v BIGINT); CREATE MATERIALIZED VIEW s AS SELECT sum(v) AS v FROM r")
     durable = viewlet.connect(tmp_path / "d.viewlet")
     limited = viewlet.connect(memory_limit="1GB")
     dividing = viewlet.connect()
@@ -144,7 +224,7 @@ def test_no_gate_where_more_is_to_be_done(tmp_path: Any) -> None:
         db.execute("CREATE STREAM r (v BIGINT); CREATE MATERIALIZED VIEW s AS SELECT sum(v) AS v FROM r")
     dividing.execute("CREATE STREAM r (v BIGINT)")
     dividing.execute("CREATE MATERIALIZED VIEW s AS SELECT 1 / sum(v) AS v FROM r")
-    for db in (kept, durable, limited, dividing):
+    for db in (durable, limited, dividing):
         r = db.table("r")
         for _ in range(4):
             r.add(1)
@@ -177,9 +257,10 @@ def test_after_close_and_in_a_child_nothing_goes_through() -> None:
         _ = total.value
 
 
-def test_threads_at_gates_and_inside() -> None:
+@pytest.mark.parametrize("kind", ["stream", "table"])
+def test_threads_at_gates_and_inside(kind: str) -> None:
     """Rows one by one and batches at once: nothing is lost, and every version is given once."""
-    db = database()
+    db = database(kind=kind)
     versions: list[list[int]] = [[] for _ in range(3)]
 
     def rows(mine: list[int]) -> None:
@@ -200,6 +281,7 @@ def test_threads_at_gates_and_inside() -> None:
     assert sorted(v for mine in versions for v in mine) == list(range(1, 4_051))
     assert db.view("total").value == 4_500
     assert db.view("by_s").rows() == [("x", 4_000, 2_000.0), ("y", 500, 250.0)]
+    assert kind == "stream" or len(db.table("r")) == 4_500
 
 
 def test_handles_with_gates_can_be_forgotten() -> None:

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from viewlet.backends.base import ArrowChanges, Bag, Change, Granularity, MapStats, Strategy
 from viewlet.backends.native.build import DEFAULT_FLAGS
 from viewlet.backends.native.emit import Source, emit
-from viewlet.backends.native.library import Gate, OpenProgram, open_program
+from viewlet.backends.native.library import Gate, Keeper, OpenProgram, open_program
 from viewlet.backends.native.remembered import key_of, recall, remember
 from viewlet.backends.native.shown import arrow_columns
 from viewlet.backends.reference.engine import difference
@@ -271,17 +271,22 @@ class NativeEngine:
         views: Collection[str],
         weight: int,
         takes: bytes,
+        keeper: Keeper | None,
         clock: array[int],
         otherwise: Callable[..., object],
     ) -> Gate | None:
-        """A gate for rows of a table that some views read; none where they are checked after every change."""
+        """A gate for rows of a table that some views read; none where they are checked after every change.
+
+        They are kept by ``keeper``, if it is no stream.
+        """
         running = self._run()
         checks = {running.loops.views[name].check for name in views}
         if table not in running.source.tables or "always" in checks:
             return None
         self._compiler.advance(table)
         number = running.source.tables.index(table)
-        gate: Gate = running.opened.row_gate(number, weight, takes, clock, otherwise)
+        slots = b"" if keeper is None else keeper.slots
+        gate: Gate = running.opened.row_gate(number, weight, takes, keeper, slots, clock, otherwise)
         return gate
 
     def value_gate(self, name: str, clock: array[int], otherwise: Callable[[], object]) -> Gate | None:

@@ -41,6 +41,16 @@ class Gate(Protocol):
         """The version that a row made, or the value of a view."""
 
 
+class Keeper(Protocol):
+    """The rows that a database keeps of a table; see ``runtime/keeping.h``."""
+
+    lane: tuple[dict[Any, int], dict[Any, Any]] | None
+
+    @property
+    def slots(self) -> bytes:
+        """The places of the columns of the primary key."""
+
+
 class OpenProgram(Protocol):
     """A program with its state; see ``runtime/bridge.c``. Errors come as bits and the row of the first."""
 
@@ -57,8 +67,17 @@ class OpenProgram(Protocol):
     def lane(self, table: int, weight: int) -> Any:
         """A callable for one row at a time."""
 
-    def row_gate(self, table: int, weight: int, takes: bytes, clock: object, otherwise: object) -> Any:
-        """A callable for one row at a time that commits it; see ``runtime/gate.h``."""
+    def row_gate(
+        self,
+        table: int,
+        weight: int,
+        takes: bytes,
+        kept: Keeper | None,
+        slots: bytes,
+        clock: object,
+        otherwise: object,
+    ) -> Any:
+        """A callable for one row at a time that commits it; see ``runtime/gate.h``, ``runtime/keeping.h``."""
 
     def value_gate(self, view: int, clock: object, otherwise: object) -> Any:
         """A callable for the value of a view; see ``runtime/gate.h``."""

@@ -6,7 +6,7 @@
  * given what it cannot take, it hands the same arguments to a Python callable, which does it the long way and
  * finds the words for what is wrong. The interpreter lock is held throughout, so nobody comes in between.
  *
- * Part of bridge.c, which has the lanes that rows go through.
+ * Part of bridge.c, which has the lanes that rows go through; keeping.h has the rows that a table keeps.
  */
 #ifndef VL_GATE_H
 #define VL_GATE_H
@@ -22,6 +22,7 @@ typedef struct {
     Program *program;
     Lane *lane;          /* of a gate for rows */
     PyObject *takes;     /* likewise: a byte per column */
+    Keeper keeper;       /* likewise */
     Py_ssize_t view;     /* of a gate for a value */
     PyObject *otherwise;
     Py_buffer clock;
@@ -54,10 +55,32 @@ static bool takes(uint8_t what, PyObject *value) {
 }
 
 /* After errors, which have left no trace unless the state is lost: then nobody may use it any more. */
-static PyObject *gate_failed(Gate *g, vl_errors errors) {
-    if (!(errors & VL_E_LOST)) return NULL;
+static void gate_failed(Gate *g, vl_errors errors) {
+    if (!(errors & VL_E_LOST)) return;
     Py_XDECREF(Program_close(g->program, NULL));
-    return PyErr_NoMemory();
+    PyErr_NoMemory();
+}
+
+/* Runs the trigger for the row in the lane; false, with an exception or without one, if it was refused. */
+static bool gate_run(Gate *g) {
+    Lane *lane = g->lane;
+    Rows rows = {lane->columns, &lane->weight, 1, false};
+    vl_instance *x = &g->program->instance;
+    int64_t at = 0;
+    vl_undo_forget(&x->undo);
+    x->undo.held = true;
+    vl_errors errors = apply_rows(g->program, lane->table, &rows, &at);
+    x->undo.held = false;
+    if (VL_LIKELY(!errors && !x->suspect)) return true;
+    if (!errors && g->program->program->rounds) {
+        errors = go_back(g->program, 0);
+    } else if (!errors) {
+        lane->weight = -lane->weight;
+        errors = apply_rows(g->program, lane->table, &rows, &at);
+        lane->weight = -lane->weight;
+    }
+    gate_failed(g, errors);
+    return false;
 }
 
 /* The commit version, or NULL: with an exception, or without one if the row must go the long way. */
@@ -67,21 +90,17 @@ static PyObject *gate_row(Gate *g, PyObject *const *args) {
     for (uint32_t c = 0; c < lane->table->columns; c++)
         if (VL_UNLIKELY(!takes(what[c], args[c]))) return NULL;
     if (VL_UNLIKELY(!fill_lane(lane, args))) return NULL;
-    Rows rows = {lane->columns, &lane->weight, 1, false};
-    vl_instance *x = &g->program->instance;
-    int64_t at = 0;
-    vl_undo_forget(&x->undo);
-    x->undo.held = true;
-    vl_errors errors = apply_rows(g->program, lane->table, &rows, &at);
-    x->undo.held = false;
-    if (VL_UNLIKELY(errors)) return gate_failed(g, errors);
-    if (VL_UNLIKELY(x->suspect) && g->program->program->rounds) return gate_failed(g, go_back(g->program, 0));
-    if (VL_UNLIKELY(x->suspect)) {
-        lane->weight = -lane->weight;
-        errors = apply_rows(g->program, lane->table, &rows, &at);
-        lane->weight = -lane->weight;
-        return gate_failed(g, errors);
+    bool done;
+    if (g->keeper.kept) {
+        Keeping kept = {0};
+        bool begun = keeping_begin(&kept, &g->keeper, args, (Py_ssize_t)lane->table->columns, lane->weight);
+        done = begun && gate_run(g);
+        if (begun) keeping_settle(&kept, lane->weight, !done);
+        keeping_end(&kept);
+    } else {
+        done = gate_run(g);
     }
+    if (VL_UNLIKELY(!done)) return NULL;
     sweep_strings(g->program);
     int64_t *clock = g->clock.buf;
     g->count++;
@@ -114,11 +133,13 @@ static PyObject *Gate_value(PyObject *callable, PyObject *const *args, size_t fl
 static int Gate_traverse(Gate *g, visitproc visit, void *arg) {
     Py_VISIT(g->program);
     Py_VISIT(g->otherwise);
+    Py_VISIT(g->keeper.kept);
     return 0;
 }
 
 static int Gate_clear(Gate *g) {
     Py_CLEAR(g->otherwise);
+    Py_CLEAR(g->keeper.kept);
     return 0;
 }
 
@@ -127,6 +148,8 @@ static void Gate_dealloc(Gate *g) {
     Py_XDECREF(g->otherwise);
     Py_XDECREF(g->lane);
     Py_XDECREF(g->takes);
+    Py_XDECREF(g->keeper.kept);
+    Py_XDECREF(g->keeper.slots);
     Py_XDECREF(g->program);
     if (g->clock.buf) PyBuffer_Release(&g->clock);
     PyObject_GC_Del(g);
@@ -172,10 +195,10 @@ static Gate *make_gate(Program *self, vectorcallfunc call, PyObject *clock, PyOb
     return g;
 }
 
-/* row_gate(table, weight, takes, clock, otherwise) */
+/* row_gate(table, weight, takes, kept, slots, clock, otherwise); kept is None for a stream */
 static PyObject *Program_row_gate(Program *self, PyObject *args) {
-    PyObject *number, *weight, *what, *clock, *otherwise;
-    if (!PyArg_ParseTuple(args, "OOSOO", &number, &weight, &what, &clock, &otherwise)) return NULL;
+    PyObject *number, *weight, *what, *kept, *slots, *clock, *otherwise;
+    if (!PyArg_ParseTuple(args, "OOSOSOO", &number, &weight, &what, &kept, &slots, &clock, &otherwise)) return NULL;
     PyObject *both = PyTuple_Pack(2, number, weight), *lane = both ? Program_lane(self, both) : NULL;
     Py_XDECREF(both);
     if (!lane) return NULL;
@@ -190,6 +213,7 @@ static PyObject *Program_row_gate(Program *self, PyObject *args) {
     }
     g->lane = (Lane *)lane;
     g->takes = Py_NewRef(what);
+    g->keeper = (Keeper){kept == Py_None ? NULL : Py_NewRef(kept), Py_NewRef(slots)};
     return (PyObject *)g;
 }
 
