@@ -14,19 +14,21 @@ import os
 import weakref
 from array import array
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from viewlet.backends.native.engine import NativeEngine
-from viewlet.backends.native.library import Gate
-from viewlet.core.types import Kind, Schema
+from viewlet.backends.native.library import Gate, Takes
+from viewlet.core.types import Kind
 from viewlet.kept import KeptRows
-from viewlet.sql.catalog import Catalog, TableKind
+from viewlet.sql.catalog import Catalog, Table, TableKind
+from viewlet.values import physical
 from viewlet.views import Views
 
 VERSION, INSIDE, GENERATION = range(3)
 """The words of a clock, as in ``runtime/gate.h``."""
 
-NULLABLE = 16
+CONVERTED, NULLABLE, MOST_CONVERTED = 7, 16, 64
 _TAKES: Mapping[Kind, int] = {
     kind: number
     for number, kind in enumerate(
@@ -75,7 +77,7 @@ class Gates:
 
         ``kept`` are the rows of a table that no enforced key ties to another one.
         """
-        takes = _takes(catalog[table].columns)
+        takes = _takes(catalog[table])
         affected = views.affected([table])
         engines = {id(view.engine): view.engine for view in affected}
         kind = catalog[table].kind
@@ -97,16 +99,25 @@ class Gates:
         """A gate for the value of a view with one column that looks the same inside and outside."""
         engine = views[view].engine
         columns = catalog[view].columns
-        if not isinstance(engine, NativeEngine) or len(columns) != 1 or _takes(columns) is None:
+        if not isinstance(engine, NativeEngine) or len(columns) != 1 or columns[0].type.kind not in _TAKES:
             return None
         return engine.value_gate(view, self.clock, otherwise)
 
 
-def _takes(columns: Schema) -> bytes | None:
-    """A byte per column for ``runtime/gate.h``; nothing if values of some column have to be converted."""
-    if any(column.type.kind not in _TAKES for column in columns):
+def _takes(table: Table) -> Takes | None:
+    """What ``runtime/gate.h`` is told of the columns; nothing of too many whose values are converted."""
+    columns = table.columns
+    kinds = [_TAKES.get(column.type.kind, CONVERTED) for column in columns]
+    flags = bytes(kind + NULLABLE * column.nullable for kind, column in zip(kinds, columns, strict=True))
+    if CONVERTED not in kinds:
+        return flags, ()
+    if len(kinds) > MOST_CONVERTED:
         return None
-    return bytes(_TAKES[column.type.kind] + NULLABLE * column.nullable for column in columns)
+    converters = tuple(
+        partial(physical, column=column, table=table.name, number=None) if kind == CONVERTED else None
+        for kind, column in zip(kinds, columns, strict=True)
+    )
+    return flags, converters
 
 
 _ALL: weakref.WeakSet[Gates] = weakref.WeakSet()

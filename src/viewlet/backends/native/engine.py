@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from viewlet.backends.base import ArrowChanges, Bag, Change, Granularity, MapStats, Strategy
 from viewlet.backends.native.build import DEFAULT_FLAGS
 from viewlet.backends.native.emit import Source, emit
-from viewlet.backends.native.library import Gate, Keeper, OpenProgram, open_program
+from viewlet.backends.native.library import Gate, Keeper, OpenProgram, Takes, open_program
 from viewlet.backends.native.remembered import key_of, recall, remember
 from viewlet.backends.native.shown import arrow_columns
 from viewlet.backends.reference.engine import difference
@@ -270,7 +270,7 @@ class NativeEngine:
         table: str,
         views: Collection[str],
         weight: int,
-        takes: bytes,
+        takes: Takes,
         keeper: Keeper | None,
         clock: array[int],
         otherwise: Callable[..., object],
@@ -286,7 +286,7 @@ class NativeEngine:
         self._compiler.advance(table)
         number = running.source.tables.index(table)
         slots = b"" if keeper is None else keeper.slots
-        gate: Gate = running.opened.row_gate(number, weight, takes, keeper, slots, clock, otherwise)
+        gate: Gate = running.opened.row_gate(number, weight, *takes, keeper, slots, clock, otherwise)
         return gate
 
     def value_gate(self, name: str, clock: array[int], otherwise: Callable[[], object]) -> Gate | None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import importlib.util
 import sysconfig
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from importlib.machinery import ExtensionFileLoader
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 from viewlet.backends.native.build import (
     BASELINE_FLAGS,
@@ -39,6 +39,10 @@ class Gate(Protocol):
 
     def __call__(self, *arguments: Any) -> Any:
         """The version that a row made, or the value of a view."""
+
+
+Takes: TypeAlias = tuple[bytes, tuple[Callable[[Any], Any] | None, ...]]
+"""What the columns of a gate take: a byte for each, and what converts its values, if those of any are."""
 
 
 class Keeper(Protocol):
@@ -72,6 +76,7 @@ class OpenProgram(Protocol):
         table: int,
         weight: int,
         takes: bytes,
+        converters: tuple[Callable[[Any], Any] | None, ...],
         kept: Keeper | None,
         slots: bytes,
         clock: object,

@@ -54,7 +54,7 @@ static PyMethodDef Program_methods[] = {
     {"apply", (PyCFunction)Program_apply, METH_VARARGS, "apply(table, rows, weights, batch)"},
     {"apply_arrow", (PyCFunction)Program_apply_arrow, METH_VARARGS, "apply_arrow(table, schema, array, weights, batch)"},
     {"lane", (PyCFunction)Program_lane, METH_VARARGS, "lane(table, weight)"},
-    {"row_gate", (PyCFunction)Program_row_gate, METH_VARARGS, "row_gate(table, weight, takes, kept, slots, clock, otherwise)"},
+    {"row_gate", (PyCFunction)Program_row_gate, METH_VARARGS, "row_gate(table, weight, takes, converters, kept, slots, clock, otherwise)"},
     {"value_gate", (PyCFunction)Program_value_gate, METH_VARARGS, "value_gate(view, clock, otherwise)"},
     {"columns", (PyCFunction)Program_columns, METH_O, "columns(view) -> ([bytes], errors)"},
     {"rows", (PyCFunction)Program_rows, METH_VARARGS, "rows(view) -> ([(row, weight)], errors)"},

@@ -13,8 +13,20 @@
 
 enum { VL_CLOCK_VERSION, VL_CLOCK_INSIDE, VL_CLOCK_GENERATION, VL_CLOCK_WORDS };
 
-/* What a column takes; VL_TAKES_NULL is added to it. */
-enum { VL_TAKES_I8, VL_TAKES_I16, VL_TAKES_I32, VL_TAKES_I64, VL_TAKES_DOUBLE, VL_TAKES_BOOLEAN, VL_TAKES_TEXT, VL_TAKES_NULL = 16 };
+/* What a column takes; VL_TAKES_NULL is added to it. What was converted has been checked. */
+enum {
+    VL_TAKES_I8,
+    VL_TAKES_I16,
+    VL_TAKES_I32,
+    VL_TAKES_I64,
+    VL_TAKES_DOUBLE,
+    VL_TAKES_BOOLEAN,
+    VL_TAKES_TEXT,
+    VL_TAKES_CONVERTED,
+    VL_TAKES_NULL = 16
+};
+
+enum { VL_MOST_CONVERTED = 64 };
 
 typedef struct {
     PyObject_HEAD
@@ -23,6 +35,7 @@ typedef struct {
     Lane *lane;          /* of a gate for rows */
     PyObject *takes;     /* likewise: a byte per column */
     Keeper keeper;       /* likewise */
+    PyObject *converters; /* likewise: a tuple of a callable or None per column, empty if all are None */
     Py_ssize_t view;     /* of a gate for a value */
     PyObject *otherwise;
     Py_buffer clock;
@@ -38,6 +51,7 @@ static bool gate_open(const Gate *g) {
 static bool takes(uint8_t what, PyObject *value) {
     if (value == Py_None) return what & VL_TAKES_NULL;
     what &= VL_TAKES_NULL - 1;
+    if (what == VL_TAKES_CONVERTED) return true;
     if (what == VL_TAKES_TEXT) {
         Py_ssize_t length;
         if (!PyUnicode_CheckExact(value)) return false;
@@ -107,10 +121,25 @@ static PyObject *gate_row(Gate *g, PyObject *const *args) {
     return PyLong_FromLongLong(++clock[VL_CLOCK_VERSION]);
 }
 
+/* The same for values some of which are converted first, which may run any Python code: so the gate is asked again. */
+static PyObject *gate_converted(Gate *g, PyObject *const *args) {
+    PyObject *values[VL_MOST_CONVERTED], *version = NULL;
+    Py_ssize_t count = PyTuple_GET_SIZE(g->converters), done = 0;
+    for (; done < count; done++) {
+        PyObject *converter = PyTuple_GET_ITEM(g->converters, done);
+        values[done] = converter == Py_None ? Py_NewRef(args[done]) : PyObject_CallOneArg(converter, args[done]);
+        if (!values[done]) break;
+    }
+    if (done == count && gate_open(g)) version = gate_row(g, values);
+    else if (PyErr_Occurred() && PyErr_ExceptionMatches(PyExc_Exception)) PyErr_Clear(); /* the long way says it */
+    while (done) Py_DECREF(values[--done]);
+    return version;
+}
+
 static PyObject *Gate_row(PyObject *callable, PyObject *const *args, size_t flags, PyObject *names) {
     Gate *g = (Gate *)callable;
     if (VL_LIKELY(!names && gate_open(g) && PyVectorcall_NARGS(flags) == (Py_ssize_t)g->lane->table->columns)) {
-        PyObject *version = gate_row(g, args);
+        PyObject *version = PyTuple_GET_SIZE(g->converters) ? gate_converted(g, args) : gate_row(g, args);
         if (VL_LIKELY(version || PyErr_Occurred())) return version;
     }
     return PyObject_Vectorcall(g->otherwise, args, flags, names);
@@ -134,6 +163,7 @@ static int Gate_traverse(Gate *g, visitproc visit, void *arg) {
     Py_VISIT(g->program);
     Py_VISIT(g->otherwise);
     Py_VISIT(g->keeper.kept);
+    Py_VISIT(g->converters);
     return 0;
 }
 
@@ -150,6 +180,7 @@ static void Gate_dealloc(Gate *g) {
     Py_XDECREF(g->takes);
     Py_XDECREF(g->keeper.kept);
     Py_XDECREF(g->keeper.slots);
+    Py_XDECREF(g->converters);
     Py_XDECREF(g->program);
     if (g->clock.buf) PyBuffer_Release(&g->clock);
     PyObject_GC_Del(g);
@@ -195,16 +226,18 @@ static Gate *make_gate(Program *self, vectorcallfunc call, PyObject *clock, PyOb
     return g;
 }
 
-/* row_gate(table, weight, takes, kept, slots, clock, otherwise); kept is None for a stream */
+/* row_gate(table, weight, takes, converters, kept, slots, clock, otherwise); kept is None for a stream */
 static PyObject *Program_row_gate(Program *self, PyObject *args) {
-    PyObject *number, *weight, *what, *kept, *slots, *clock, *otherwise;
-    if (!PyArg_ParseTuple(args, "OOSOSOO", &number, &weight, &what, &kept, &slots, &clock, &otherwise)) return NULL;
+    PyObject *number, *weight, *what, *converters, *kept, *slots, *clock, *otherwise;
+    if (!PyArg_ParseTuple(args, "OOSO!OSOO", &number, &weight, &what, &PyTuple_Type, &converters, &kept, &slots, &clock, &otherwise))
+        return NULL;
     PyObject *both = PyTuple_Pack(2, number, weight), *lane = both ? Program_lane(self, both) : NULL;
     Py_XDECREF(both);
     if (!lane) return NULL;
     Gate *g = NULL;
-    if (PyBytes_GET_SIZE(what) != (Py_ssize_t)((Lane *)lane)->table->columns)
-        PyErr_SetString(PyExc_ValueError, "one byte per column");
+    Py_ssize_t columns = (Py_ssize_t)((Lane *)lane)->table->columns, converted = PyTuple_GET_SIZE(converters);
+    if (PyBytes_GET_SIZE(what) != columns || (converted && (converted != columns || columns > VL_MOST_CONVERTED)))
+        PyErr_SetString(PyExc_ValueError, "one byte per column, and one converter of not too many, or none");
     else
         g = make_gate(self, Gate_row, clock, otherwise);
     if (!g) {
@@ -213,6 +246,7 @@ static PyObject *Program_row_gate(Program *self, PyObject *args) {
     }
     g->lane = (Lane *)lane;
     g->takes = Py_NewRef(what);
+    g->converters = Py_NewRef(converters);
     g->keeper = (Keeper){kept == Py_None ? NULL : Py_NewRef(kept), Py_NewRef(slots)};
     return (PyObject *)g;
 }
