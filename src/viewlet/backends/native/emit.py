@@ -122,7 +122,7 @@ def emit(program: LoopProgram) -> Source:
     for at in records.values():
         _write_access(code, at)
     head = Writer()
-    if effort != "speed":  # what is lent is called from afar: a third of the time of the shortest triggers
+    if apart:  # what is lent is called from afar: a third of the time of the shortest triggers
         head.line("#define VL_HOSTED")
     if once:
         head.line("#define VL_LARGE")
@@ -170,7 +170,7 @@ def _in_triggers(program: LoopProgram) -> Iterator[Op]:
 
 def _effort(lookups: int, *, apart: bool, searched: bool) -> Effort:
     if not apart:
-        return "speed"
+        return "speed" if lookups <= INLINE_LOOKUPS else "searches"
     if lookups > HUGE_LOOKUPS:
         return "small"
     return "lookups" if lookups <= (MANY_SEARCHES if searched else MANY_LOOKUPS) else "quick"

@@ -130,6 +130,7 @@ class NativeEngine:
         ordered: bool = True,
     ) -> None:
         self._compiler = Compiler(Catalog(), searches=ordered)
+        self._program: Program | None = None
         self._limit, self._spill = limit, spill
         self._flags = tuple(flags)
         self._batches: Batches = batches
@@ -146,7 +147,9 @@ class NativeEngine:
     @property
     def program(self) -> Program:
         """The trigger program of all views."""
-        return self._compiler.program()
+        if self._program is None:
+            self._program = self._compiler.program()
+        return self._program
 
     @property
     def searches(self) -> Ordered:
@@ -163,8 +166,7 @@ class NativeEngine:
         try:
             self._pending.append(self._first_contents(added, contents))
         except BaseException:
-            self._compiler.drop(name)
-            self._history = key_of(self._history, "drop", name)
+            self._forget(name)
             raise
         self._queries[name] = query
         self._stale = True
@@ -176,12 +178,13 @@ class NativeEngine:
         self._history = key_of(
             self._history, name, query, strategy, tables, compiler.statistics, compiler.registry.epochs
         )
-        known: tuple[Compiler, list[MapDefinition]] | None = recall(self._history)
+        self._program = None
+        known: tuple[Compiler, list[MapDefinition], Program] | None = recall(self._history)
         if known is None:
-            known = compiler, compiler.add(name, query, strategy)
+            known = compiler, compiler.add(name, query, strategy), compiler.program()
             if len(self._queries) < REMEMBERED_VIEWS:
                 remember(self._history, known)
-        self._compiler, added = known
+        self._compiler, added, self._program = known
         return added
 
     def _first_contents(self, added: list[MapDefinition], contents: Mapping[str, Bag]) -> _Pending:
@@ -204,9 +207,13 @@ class NativeEngine:
         """Forget a view, and the maps that only it needed."""
         self._run()
         del self._queries[name]
-        self._compiler.drop(name)
-        self._history = key_of(self._history, "drop", name)
+        self._forget(name)
         self._stale = True
+
+    def _forget(self, name: str) -> None:
+        self._compiler.drop(name)
+        self._program = None
+        self._history = key_of(self._history, "drop", name)
 
     def apply(
         self, table: str, changes: Sequence[Change], granularity: Granularity, watched: frozenset[str]
