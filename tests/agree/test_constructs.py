@@ -47,6 +47,9 @@ QUERIES = {
     "nested": "SELECT SUM(b) t FROM r WHERE 2 * b > (SELECT AVG(c) FROM q WHERE q.a = r.a)",
     "uncorrelated": "SELECT a, SUM(d) t FROM r WHERE d > (SELECT AVG(h) FROM q) GROUP BY a",
     "prefix": "SELECT SUM(p.b) t FROM r p WHERE 3 > (SELECT COUNT(*) FROM r o WHERE o.d < p.d)",
+    "texts": "SELECT CAST(a AS STRING) a, CAST(d AS STRING) d, CAST(x AS STRING) x, CAST(e AS STRING) e,"
+    " CAST(f AS STRING) f, CAST(m AS STRING) m FROM r",
+    "spreads": "SELECT a, VAR_POP(b) b, VAR_POP(d) d, VAR_POP(x) x FROM r GROUP BY a",
     "having": "SELECT a FROM q GROUP BY a HAVING SUM(c) > 2 AND COUNT(*) < 4",
     "distinct": "SELECT DISTINCT s, f FROM r WHERE f OR b > 0",
     "count distinct": "SELECT a, COUNT(DISTINCT b) n, SUM(DISTINCT d) t FROM r GROUP BY a",

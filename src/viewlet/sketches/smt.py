@@ -14,8 +14,8 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
-from viewlet.core.scalar import Call, Const, Scalar, Var
-from viewlet.core.types import Kind
+from viewlet.core.scalar import Call, Const, Scalar, Var, variables
+from viewlet.core.types import Kind, Type
 from viewlet.sketches.facts import quantity
 
 MILLISECONDS = 300
@@ -29,9 +29,15 @@ def available() -> bool:
     return find_spec("z3") is not None
 
 
-@lru_cache(maxsize=1000)
 def implies_by_z3(strong: Scalar, weak: Scalar) -> bool:
     """Is ``weak`` TRUE whenever ``strong`` is, as far as z3 can tell?"""
+    found = (*variables(strong), *variables(weak))
+    return _implies(strong, weak, frozenset((var.name, var.type, var.nullable) for var in found))
+
+
+@lru_cache(maxsize=1000)
+def _implies(strong: Scalar, weak: Scalar, _: frozenset[tuple[str, Type, bool]]) -> bool:
+    """The same, remembered by what variables stand for too: they are equal by their names alone."""
     encoding = Encoding(import_module("z3"))
     solver = encoding.z3.Solver()
     solver.set("timeout", MILLISECONDS)

@@ -57,19 +57,28 @@ class Registry:
     procedures: dict[str, str] = field(default_factory=dict)
     functions: list[HostFunction] = field(default_factory=list)
     memos: int = 0
-    _known: dict[Scalar, int] = field(default_factory=dict)
+    _known: dict[tuple[Scalar, tuple[Type, ...]], int] = field(default_factory=dict)
 
     def constant(self, value: str) -> int:
         """The number of a string constant."""
         return self.constants.setdefault(value, len(self.constants))
 
     def function(self, scalar: Scalar, arguments: tuple[Var, ...], *, memo: bool) -> int:
-        """The number of a function of the host."""
-        if scalar not in self._known:
-            self._known[scalar] = len(self.functions)
+        """The number of a function of the host.
+
+        Variables are equal whatever their types, so these are part of what tells functions apart.
+
+        >>> from viewlet.core.types import DATE, INT, VARCHAR
+        >>> registry, variables = Registry(), (Var("x0", INT), Var("x0", DATE), Var("x0", INT))
+        >>> [registry.function(Call("cast", (x,), VARCHAR), (x,), memo=False) for x in variables]
+        [0, 1, 0]
+        """
+        meaning = scalar, tuple(var.type for var in arguments)
+        if meaning not in self._known:
+            self._known[meaning] = len(self.functions)
             self.functions.append(HostFunction(scalar, arguments, self.memos if memo else None))
             self.memos += memo
-        return self._known[scalar]
+        return self._known[meaning]
 
 
 class Scalars:
