@@ -83,7 +83,7 @@ LEFT_OUT_OF_MANY = (
             *("tree-dominator-opts", "tree-pta", "tree-ch", "tree-loop-optimize", "tree-sink"),
             *("ipa-modref", "ipa-pure-const", "ipa-reference", "ipa-reference-addressable"),
             *("move-loop-invariants", "dse", "cprop-registers", "forward-propagate", "shrink-wrap"),
-            *("tree-copy-prop", "tree-forwprop", "tree-reassoc", "if-conversion", "if-conversion2"),
+            *("tree-copy-prop", "if-conversion", "if-conversion2"),
         )
     ),
 )
