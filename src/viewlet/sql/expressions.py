@@ -349,7 +349,7 @@ def _negate(node: exp.Neg, env: Environment) -> Scalar:
 
 
 def _cast(node: exp.Cast, env: Environment) -> Scalar:
-    if isinstance(node, exp.TryCast):
+    if isinstance(node, exp.TryCast) and not node.this.is_number:  # 1.5D is read as one
         raise unsupported(node, "TRY_CAST", "use CAST, which raises an error for values that do not fit")
     return convert(scalar_of(node.this, env), type_of(node.to))
 

@@ -182,7 +182,7 @@ class Aggregates:
             node = node.this
         op = AGGREGATE_OPS.get(type(node))
         if op is None:
-            known = "count, sum, avg, min, max, stddev, variance and their variants"
+            known = "count, sum, avg, min, max, stddev, variance, covariance, regression, max_by and min_by"
             raise unsupported(node, f"the aggregate {_called(node)}", f"there are {known}")
         inner, distinct = node.this, False
         if isinstance(inner, exp.Distinct):

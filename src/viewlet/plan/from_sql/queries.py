@@ -13,6 +13,7 @@ from viewlet.errors import UnsupportedError
 from viewlet.plan.facts import set_may_be_null
 from viewlet.plan.from_sql.blocks import Item, order_by, select_block, sort_key
 from viewlet.plan.from_sql.clauses import Clause, common_type
+from viewlet.plan.from_sql.composed_aggregates import without_composed
 from viewlet.plan.from_sql.context import Body, CommonTable, Context
 from viewlet.plan.from_sql.grouping_sets import parts_of
 from viewlet.plan.from_sql.windows import without_windows
@@ -39,7 +40,7 @@ def resolve(query: exp.Query, catalog: Catalog) -> Query:
           scan r(a:BIGINT?, b:BIGINT?)
     """
     try:
-        plain = without_windows(query, catalog)
+        plain = without_composed(without_windows(query, catalog))
         body = _query(plain, None, Context(catalog, Names(), _mentioned(plain), _query, {}))
     except RecursionError:
         raise UnsupportedError("the query is nested too deeply; split it into several views") from None
