@@ -248,9 +248,9 @@ class KeptRows:
             assert self.bag is self._bag, "what arrived before comes first"
             self._take(changes)
         self._beside = None
-        # Of keys that came as Arrow the dictionary does not know.
-        is_complete = not (self._owes or (self._slots and self._arrived.log))
-        self.lane = (self._bag, self._by_key) if is_complete else None
+        # Of keys that came as Arrow, or are owed, the dictionary does not know.
+        knows_all = not self._slots or not (self._owes or self._arrived.log)
+        self.lane = (self._bag, self._by_key) if knows_all else None
 
     def _take(self, changes: Sequence[Change]) -> None:
         for change in sorted(changes, key=lambda change: change.weight):

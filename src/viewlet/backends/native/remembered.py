@@ -12,6 +12,7 @@ not at all, belong to the user alone, and are read only if owner, mode and hash 
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import io
 import os
@@ -19,7 +20,8 @@ import pickle
 import stat
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -54,7 +56,20 @@ def recall(key: str) -> Any | None:
     if not is_own or hashlib.sha256(data[DIGEST:]).digest() != data[:DIGEST]:
         path.unlink(missing_ok=True)
         return None
-    return pickle.loads(data[DIGEST:])
+    with _no_collection():
+        return pickle.loads(data[DIGEST:])
+
+
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """No search for garbage: among tens of thousands of new nodes there is none."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
 
 
 def remember(key: str, value: object) -> None:
