@@ -58,7 +58,7 @@ FEW = 20
 RUNS = (
     "--scale 1 --parts again --batches 3",
     "--scale 0.1 --parts all --batches 2",
-    "--scale 0.3 --parts growth --batches 9",
+    "--scale 1 --parts growth --batches 3",
     "--scale 0.3 --parts breakeven scaling fusion --batches 3",
 )
 DDL = re.sub(
