@@ -19,6 +19,7 @@ REGRESSION = (
 )
 VIEWS = {
     "regression": f"SELECT g, {REGRESSION} FROM r GROUP BY g",
+    "computed_too": "SELECT g, covar_pop(x, y + x) AS c, regr_intercept(x, 2 * y) AS i FROM r GROUP BY g",
     "filtered": "SELECT covar_pop(y, x) FILTER (WHERE s <> 'u') AS c, corr(x, x) AS one FROM r",
     "doubles": "SELECT g, covar_pop(d, e) AS c, regr_slope(d, e) AS k FROM q GROUP BY g",
     "latest": "SELECT g, max_by(s, y) AS s, min_by(s, y) AS t, count(*) AS n FROM r GROUP BY g",
@@ -47,6 +48,7 @@ ASKED = {
     "regression": "SELECT g, count(*), covar_pop(y, x), covar_samp(y, x), "
     + f"{number('corr(y, x)')}, regr_count(y, x), {number('regr_slope(y, x)')}, "
     + f"{number('regr_intercept(y, x)')}, {number('regr_r2(y, x)')} FROM r GROUP BY g",
+    "computed_too": f"SELECT g, covar_pop(x, y + x), {number('regr_intercept(x, 2 * y)')} FROM r GROUP BY g",
     "filtered": f"SELECT covar_pop(y, x) FILTER (WHERE s <> 'u'), {number('corr(x, x)')} FROM r",
     "doubles": f"SELECT g, covar_pop(d, e), {number('regr_slope(d, e)')} FROM q GROUP BY g",
     "latest": f"SELECT g, {best('s', FIRST)}, {best('s', LAST)}, count(*) FROM r GROUP BY g",

@@ -23,6 +23,7 @@ so of rows that tie the greatest value counts; likewise for MIN_BY. FILTER is pa
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from copy import deepcopy
 
 from sqlglot import exp, parse_one
 
@@ -112,25 +113,22 @@ def _composed(node: exp.Expr, filtered: exp.Filter | None) -> exp.Expr:
         return _over(exp.Min(this=node.this.copy()), filtered)
     given = {"y": node.this, "x": node.expression}
     known = exp.and_(*(exp.Is(this=part.copy(), expression=exp.Null()).not_() for part in given.values()))
-    formula = parse_one(FORMULAS[type(node)], read="spark")
 
-    def fill(part: exp.Expr) -> exp.Expr:
-        if isinstance(part, exp.AggFunc):
-            counted = part.transform(
-                lambda inner: given[inner.name].copy() if isinstance(inner, exp.Column) else inner
-            )
-            return _over(counted, filtered, known)
-        return part
+    def counted(aggregate: exp.Expr) -> exp.Expr:
+        filled = aggregate.transform(
+            lambda part: given[part.name].copy() if isinstance(part, exp.Column) else part
+        )
+        return _over(filled, filtered, known)
 
-    return exp.Paren(this=_each(formula, fill))
+    return exp.Paren(this=_each_aggregate(parse_one(FORMULAS[type(node)], read="spark"), counted))
 
 
-def _each(node: exp.Expr, change: Callable[[exp.Expr], exp.Expr]) -> exp.Expr:
-    """A formula with every aggregate in it changed, and nothing inside of these."""
+def _each_aggregate(node: exp.Expr, change: Callable[[exp.Expr], exp.Expr]) -> exp.Expr:
+    """A formula with every aggregate in it changed."""
     if isinstance(node, exp.AggFunc):
         return change(node)
     for child in list(node.iter_expressions()):
-        child.replace(_each(child, change))
+        child.replace(_each_aggregate(child, change))
     return node
 
 
@@ -155,10 +153,7 @@ def _best(node: exp.Expr, filtered: exp.Filter | None, select: exp.Select) -> ex
         ]
     )
     for clause in ROWS:
-        given = select.args.get(clause)
-        rows.set(
-            clause, [part.copy() for part in given] if isinstance(given, list) else given and given.copy()
-        )
+        rows.set(clause, deepcopy(select.args.get(clause)))
     if filtered is not None:
         rows = rows.where(filtered.expression.this.copy())
 
