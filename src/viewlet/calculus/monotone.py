@@ -232,7 +232,12 @@ def unbound_keys(atom: MapRef, bound: frozenset[str]) -> list[Var]:
 
 
 def interval(term: Term, atom: MapRef, key: Var) -> Search | None:
-    """The interval of ``key`` that the conditions of a term cut out, if all of them are monotone in it."""
+    """The interval of ``key`` that the conditions of a term cut out, if all of them are monotone in it.
+
+    A key that the term itself binds is no interval but a point: ``M[p] * (p := x)`` is a lookup.
+    """
+    if any(isinstance(f, Let | Lift | Extremum) and f.var == key for f in term.factors):
+        return None
     found = growths(term.factors, key.name)
     if found is None:
         return None
