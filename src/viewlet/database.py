@@ -43,6 +43,7 @@ from viewlet.plan.scope import tables_of
 from viewlet.references import check_declared
 from viewlet.sql import compile_query, parse
 from viewlet.sql.catalog import Catalog, Table, TableKind
+from viewlet.sql.dialects import known_dialect
 from viewlet.stats import Stats
 from viewlet.storage import Durability, Journal, Progress, Unlogged, open_into
 from viewlet.storage.checkpoint import Snapshot, ViewState
@@ -149,7 +150,7 @@ class Database:
 
     def __init__(self, *, backend: Backend | EngineFactory, strategy: Strategy, dialect: str) -> None:
         self.catalog = Catalog()
-        self.dialect = dialect
+        self.dialect = known_dialect(dialect)
         self._views = Views(backend, strategy)
         self._tables = Tables()
         self._subscriptions = Subscriptions()

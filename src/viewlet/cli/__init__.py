@@ -9,7 +9,8 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Sequence
+import warnings
+from collections.abc import Callable, Sequence
 from importlib.metadata import version
 
 from viewlet.cli import bench, demo, explain, run, serve, shell, shell_completion
@@ -23,9 +24,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code."""
     options = parser().parse_args(arguments)
     try:
-        code: int = options.run(options)
-        sys.stdout.flush()
-        return code
+        with warnings.catch_warnings():
+            warnings.showwarning = _note(options.command)
+            return _run(options)
     except UnavailableError as reason:
         print(f"viewlet {options.command}: {reason}", file=sys.stderr)
         return UNAVAILABLE
@@ -34,11 +35,37 @@ def main(arguments: Sequence[str] | None = None) -> int:
             # Whoever read our output has left, as `| head` does: no complaint, not even by the flush at exit.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return DONE
-        print(f"viewlet {options.command}: {reason}", file=sys.stderr)
+        print(f"viewlet {options.command}: {_told(reason)}", file=sys.stderr)
         return FAILED
     except KeyboardInterrupt:
         print(file=sys.stderr)
         return INTERRUPTED
+
+
+def _run(options: argparse.Namespace) -> int:
+    code: int = options.run(options)
+    sys.stdout.flush()
+    return code
+
+
+def _note(command: str) -> Callable[..., None]:
+    """Warnings in a line of their own: where in Viewlet they were made is of no use at a prompt."""
+
+    def show(message: Warning | str, *_: object) -> None:
+        print(f"viewlet {command}: note: {message}", file=sys.stderr)
+
+    return show
+
+
+def _told(reason: Exception) -> str:
+    """An error as a sentence; those of the system begin with the file and have no number.
+
+    >>> _told(OSError(28, "No space left on device", "views.sql"))
+    'views.sql: No space left on device'
+    """
+    if isinstance(reason, OSError) and reason.strerror:
+        return f"{reason.filename}: {reason.strerror}" if reason.filename else reason.strerror
+    return str(reason)
 
 
 def parser() -> argparse.ArgumentParser:

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from viewlet.cli.files import whole_number
 from viewlet.cli.outcome import DONE, FAILED
 from viewlet.demo.report import Played, report
 from viewlet.demo.show import Wishes, agree, show
@@ -25,11 +26,28 @@ NAME = "demo"
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    parser.add_argument("--seconds", type=float, default=20.0, help="time for the streams (default: 20)")
-    parser.add_argument("--batch", type=int, default=100, help="changes per batch (default: 100)")
+    parser.add_argument("--seconds", type=_seconds, default=20.0, help="time for the streams (default: 20)")
+    parser.add_argument("--batch", type=whole_number(1), default=100, help="changes per batch (default: 100)")
     parser.add_argument("--report", type=Path, metavar="FILE", help="where to write the report")
     parser.add_argument("--no-spark", action="store_true", help="make the rows in this process")
     parser.add_argument("--json", action="store_true", help="a JSON summary; the show goes to standard error")
+
+
+def _seconds(text: str) -> float:
+    """A time: a number above 0.
+
+    >>> _seconds("-1")
+    Traceback (most recent call last):
+    ...
+    argparse.ArgumentTypeError: '-1' is not a number of seconds above 0
+    """
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds above 0")
+    return seconds
 
 
 def run(options: argparse.Namespace) -> int:

@@ -12,9 +12,9 @@ import json
 import sys
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import assert_never
 
+from viewlet.cli.files import read_text
 from viewlet.cli.options import add_engine_options, open_database
 from viewlet.cli.outcome import DONE, FAILED
 from viewlet.database import Database
@@ -50,11 +50,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Explain every query of the file; a query that is refused does not stop the others."""
-    text = sys.stdin.read() if options.file == "-" else Path(options.file).read_text(encoding="utf-8")
+    text = sys.stdin.read() if options.file == "-" else read_text(options.file)
     with open_database(options) as db:
         if options.schema:
-            packaged = options.schema in SUITES
-            db.execute(schema(options.schema) if packaged else Path(options.schema).read_text("utf-8"))
+            packaged = f"and no packaged schema of that name; there are {', '.join(SUITES)}"
+            suite = options.schema in SUITES
+            db.execute(schema(options.schema) if suite else read_text(options.schema, packaged))
         explanations = list(explain_script(db, text, options.dialect))
     if options.json:
         document = {"file": options.file, "queries": [asdict(found) for found in explanations]}

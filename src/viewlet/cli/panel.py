@@ -19,7 +19,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from viewlet.cli.tables import show_table
+from viewlet.cli.tables import cut, show_table
 
 SAVE, RESTORE, HOME, CLEAR, REVERSE, PLAIN, WHOLE = (
     "\x1b7",
@@ -86,4 +86,4 @@ def _lines(name: str, face: Face, width: int, room: int) -> list[str]:
     fits = face.count <= most
     table = show_table(face.columns, face.rows[: most if fits else most - 1])
     rest = [""] * (most - face.count) if fits else [f"({face.count - most + 1:,} more rows)"]
-    return [f"{REVERSE}{title[:width]}{PLAIN}", *(line[:width] for line in (*table, *rest))]
+    return [f"{REVERSE}{cut(title, width)}{PLAIN}", *(cut(line, width) for line in (*table, *rest))]

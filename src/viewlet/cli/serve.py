@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
+from viewlet.cli.files import InputError, read_text, whole_number
 from viewlet.cli.options import add_engine_options, open_database
 from viewlet.cli.outcome import DONE
 from viewlet.database import Database
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 NAME = "serve"
 VARIABLE = "VIEWLET_TOKEN"
 PG_USER = "viewlet"
+PORT = whole_number(0, 65_535)
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -40,8 +42,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--read", metavar="FILE", help="run the statements of a file first")
     parser.add_argument("--host", default="127.0.0.1", help="the address to listen at (default: 127.0.0.1)")
-    parser.add_argument("--port", type=int, default=8080, help="the console's port (default: 8080)")
-    parser.add_argument("--pg-port", type=int, metavar="PORT", help="serve PostgreSQL's protocol there")
+    parser.add_argument("--port", type=PORT, default=8080, help="the console's port (default: 8080)")
+    parser.add_argument("--pg-port", type=PORT, metavar="PORT", help="serve PostgreSQL's protocol there")
     parser.add_argument("--token-file", metavar="FILE", help="the token that requests must show")
     parser.add_argument("--certificate", type=Path, metavar="PEM", help="encrypt, with this certificate")
     parser.add_argument("--key", type=Path, metavar="PEM", help="the certificate's private key")
@@ -58,10 +60,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Serve until interrupted, or until a source fails."""
     sources = [_source(text) for text in options.follow]
+    tls = _tls(options.certificate, options.key)
     with open_database(options, options.database) as database:
         if options.read:
-            database.execute(Path(options.read).read_text(encoding="utf-8"))
-        asyncio.run(_serve(database, sources, options))
+            database.execute(read_text(options.read))
+        asyncio.run(_serve(database, sources, tls, options))
     return DONE
 
 
@@ -74,14 +77,34 @@ def _source(text: str) -> Source:
     return Files(path, table)
 
 
-async def _serve(database: Database, sources: list[Source], options: argparse.Namespace) -> None:
+def _tls(certificate: Path | None, key: Path | None) -> ssl.SSLContext | None:
+    if certificate is None:
+        if key is not None:
+            raise InputError("--key needs --certificate: the one that the key belongs to")
+        return None
+    for path in filter(None, (certificate, key)):
+        read_text(path)
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    try:
+        context.load_cert_chain(certificate, key)
+    except ssl.SSLError as reason:
+        files = " and ".join(repr(str(path)) for path in (certificate, key) if path)
+        raise InputError(
+            f"{files} are not a certificate and its key in PEM: {reason.reason or reason}"
+        ) from None
+    return context
+
+
+async def _serve(
+    database: Database, sources: list[Source], tls: ssl.SSLContext | None, options: argparse.Namespace
+) -> None:
     from viewlet.connectors import run as run_source
 
     interrupted = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, interrupted.set)
     async with AsyncExitStack() as stack:
-        await _open_doors(database, stack, options)
+        await _open_doors(database, stack, tls, options)
         stop = threading.Event()
         followers = [
             asyncio.create_task(asyncio.to_thread(run_source, database, source, follow=True, stop=stop))
@@ -94,7 +117,9 @@ async def _serve(database: Database, sources: list[Source], options: argparse.Na
         await asyncio.gather(*followers)
 
 
-async def _open_doors(database: Database, stack: AsyncExitStack, options: argparse.Namespace) -> None:
+async def _open_doors(
+    database: Database, stack: AsyncExitStack, tls: ssl.SSLContext | None, options: argparse.Namespace
+) -> None:
     token = _token(options)
     console = await start(
         database, options.host, options.port, token=token, certificate=options.certificate, key=options.key
@@ -103,9 +128,6 @@ async def _open_doors(database: Database, stack: AsyncExitStack, options: argpar
     if options.pg_port is not None:
         from viewlet.pgwire.server import start as start_pg
 
-        tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH) if options.certificate else None
-        if tls is not None:
-            tls.load_cert_chain(options.certificate, options.key)
         users = {PG_USER: token} if token else None
         postgres = await start_pg(database, options.host, options.pg_port, users=users, tls=tls)
         stack.push_async_callback(postgres.close)
@@ -115,5 +137,5 @@ async def _open_doors(database: Database, stack: AsyncExitStack, options: argpar
 
 def _token(options: argparse.Namespace) -> str | None:
     if options.token_file:
-        return Path(options.token_file).read_text(encoding="utf-8").strip()
+        return read_text(options.token_file).strip()
     return os.environ.get(VARIABLE)

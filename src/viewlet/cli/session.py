@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from viewlet.cli.files import read_text
 from viewlet.cli.output import Output
 from viewlet.cli.panel import Face, Panel
 from viewlet.database import Database
@@ -41,7 +42,7 @@ class Session:
             ".watch": ("NAME: show the view now, and again after every commit", self._watch),
             ".unwatch": ("NAME: stop that", self._unwatch),
             ".stats": ("rows, maps, bytes, time", self._stats),
-            ".read": ("FILE: run the statements of a file", lambda name: self.read(Path(name))),
+            ".read": ("FILE: run the statements of a file", self._read),
             ".help": ("this list", self._help),
             ".quit": ("leave", self._quit),
         }
@@ -59,7 +60,12 @@ class Session:
 
     def read(self, path: Path) -> None:
         """Run the statements of a file."""
-        self.run(path.read_text(encoding="utf-8"))
+        self.run(read_text(path))
+
+    def _read(self, name: str) -> None:
+        if not name:
+            raise SqlError(".read needs the name of a file")
+        self.read(Path(name))
 
     def _show(self, result: Any) -> None:
         match result:

@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from viewlet.cli.completion import Remember, with_readline
+from viewlet.cli.files import whole_number
 from viewlet.cli.options import add_engine_options, open_database
 from viewlet.cli.outcome import DONE
 from viewlet.cli.output import MAX_ROWS, JsonOutput, TextOutput
@@ -32,10 +33,20 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "database", metavar="FILE", nargs="?", help="a durable database; without it, one in memory"
     )
-    parser.add_argument("-c", "--command", dest="script", metavar="SQL", help="run this and leave")
+    parser.add_argument(
+        "-c",
+        "--command",
+        dest="scripts",
+        action="append",
+        metavar="SQL",
+        help="run this and leave; may be given several times, for statements and for commands",
+    )
     parser.add_argument("--read", metavar="FILE", help="run the statements of a file first")
     parser.add_argument(
-        "--rows", type=int, default=MAX_ROWS, help=f"show at most so many rows (default: {MAX_ROWS})"
+        "--rows",
+        type=whole_number(0),
+        default=MAX_ROWS,
+        help=f"show at most so many rows (default: {MAX_ROWS})",
     )
     parser.add_argument("--json", action="store_true", help="one JSON object a line for each result")
     add_engine_options(parser)
@@ -50,8 +61,9 @@ def run(options: argparse.Namespace) -> int:
         try:
             if options.read:
                 session.read(Path(options.read))
-            if options.script is not None:
-                session.run(options.script)
+            if options.scripts is not None:
+                for script in options.scripts:
+                    session.run(script)
             elif sys.stdin.isatty():
                 print("viewlet shell: statements end with ; and .help lists the commands")
                 with with_readline(session) as remember:

@@ -101,12 +101,14 @@ def _bash(known: tuple[Command, ...]) -> str:
             '  case "${COMP_WORDS[1]}:$before" in',
             *cases,
             "  esac",
+            "  local IFS=$' \\n'",
             '  COMPREPLY=($(compgen -W "$words" -- "$current"))',
             '  if [ -n "$files" ] && [[ "$current" != -* ]]; then',
+            "    IFS=$'\\n'",  # names of files may hold blanks
             '    COMPREPLY+=($(compgen -f -- "$current"))',
             "  fi",
             "}",
-            "complete -F _viewlet viewlet",
+            "complete -o filenames -F _viewlet viewlet",
         ]
     )
 

@@ -59,7 +59,13 @@ async def start(
         raise BackendError(f"on {host!r} others can connect: give users with passwords, or use 127.0.0.1")
     keys = None if users is None else {user: verifier(password) for user, password in users.items()}
     server = PgServer(database, Access(keys, tls), max_connections, name)
-    await server.listen(host, port)
+    try:
+        await server.listen(host, port)
+    except (OSError, OverflowError) as reason:
+        await server.close()
+        raise BackendError(
+            f"cannot listen at {host} port {port} for PostgreSQL's protocol: {reason}"
+        ) from None
     return server
 
 

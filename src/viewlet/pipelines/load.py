@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import runpy
+import traceback
 from pathlib import Path
 
+from viewlet.errors import ViewletError
 from viewlet.pipelines.definitions import Pipeline, PipelineError, defining
 
 
@@ -14,8 +16,21 @@ def load(path: str | Path) -> Pipeline:
     if not path.is_file():
         raise PipelineError(f"there is no file {str(path)!r}")
     with defining(Pipeline(path.stem)) as pipeline:
-        runpy.run_path(str(path), run_name="__viewlet__")
+        try:
+            runpy.run_path(str(path), run_name="__viewlet__")
+        except ViewletError:
+            raise
+        except Exception as reason:
+            raise PipelineError(
+                f"{path}{_line(reason, str(path))}: {type(reason).__name__}: {reason}"
+            ) from reason
     if not pipeline.tables:
         raise PipelineError(f"{str(path)!r} defines no table: use the decorators of viewlet.pipelines")
     pipeline.check()
     return pipeline
+
+
+def _line(reason: BaseException, path: str) -> str:
+    """Where in the file it went wrong, as far as that is known."""
+    lines = [f.lineno for f in traceback.extract_tb(reason.__traceback__) if f.filename == path]
+    return f", line {lines[-1]}" if lines else ""

@@ -4,12 +4,27 @@ from __future__ import annotations
 
 import sqlglot
 from sqlglot import exp
+from sqlglot.dialects.dialect import Dialects
 from sqlglot.errors import ParseError
 
 from viewlet.errors import SqlError
 from viewlet.sql.position import unsupported
 
 SPARK_FAMILY = ("spark", "spark2", "databricks", "hive")
+
+
+def known_dialect(name: str) -> str:
+    """The name of a dialect that can be read; any other is refused with the choices.
+
+    >>> known_dialect("klingon")  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    ...
+    viewlet.errors.SqlError: there is no dialect 'klingon'; existing: athena, bigquery, ...
+    """
+    choices = sorted(dialect.value for dialect in Dialects if dialect.value)
+    if name.lower() not in choices:
+        raise SqlError(f"there is no dialect {name!r}; existing: {', '.join(choices)}")
+    return name
 
 
 def read_statement(text: str, dialect: str) -> exp.Expr:

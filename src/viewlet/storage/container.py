@@ -64,7 +64,8 @@ class Container:
         self._new = not path.exists() or path.stat().st_size == 0
         if self._new:
             _create(path)
-        self._connection = sqlite3.connect(path, timeout=0, isolation_level=None, check_same_thread=False)
+        with self._errors("cannot be opened"):
+            self._connection = sqlite3.connect(path, timeout=0, isolation_level=None, check_same_thread=False)
         try:
             with self._errors("cannot be opened"):
                 self._prepare(durability)

@@ -55,6 +55,8 @@ def open_into(
     path = path.resolve()
     if not path.parent.is_dir():
         raise StorageError(f"{path} cannot be created: there is no folder {path.parent}")
+    if path.is_dir():
+        raise StorageError(f"{path} cannot be opened: it is a folder, not a file")
     lock = LockFile(path, durability)
     container = None
     try:
