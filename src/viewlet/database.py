@@ -24,6 +24,7 @@ from viewlet.backends.base import Bag, Change, Granularity, MapStats, Row, Strat
 from viewlet.backends.native.library import Gate
 from viewlet.changes import Batch, Data, read_changes, read_deletes, read_inserts, read_row
 from viewlet.core.types import Column, Schema
+from viewlet.dml import Present, Version, changes_of
 from viewlet.errors import (
     BackendError,
     CatalogError,
@@ -35,7 +36,6 @@ from viewlet.errors import (
 from viewlet.gates import INSIDE, VERSION, Gates
 from viewlet.handles import TableHandle, View
 from viewlet.kept import Image, OnConflict
-from viewlet.literals import rows_of_delete, rows_of_insert
 from viewlet.notebook import Explanation, database_html
 from viewlet.plan.evaluate import ordered_rows, sorted_rows
 from viewlet.plan.nodes import Query
@@ -167,8 +167,8 @@ class Database:
     def execute(self, text: str) -> Any:
         """Run SQL statements in order; returns what the last one gives.
 
-        A query gives an Arrow table, EXPLAIN a text, INSERT and DELETE the commit version, DDL ``None``. Each
-        statement is atomic by itself.
+        A query gives an Arrow table, EXPLAIN a text, INSERT, UPDATE and DELETE the commit version (its
+        ``rows`` says how many there were), DDL ``None``. Each statement is atomic by itself.
         """
         with self._open(), _shallow():
             result = None
@@ -191,10 +191,8 @@ class Database:
                 return self.explain(target if isinstance(target, str) else target.sql(self.dialect))
             case parse.Select(query):
                 return adhoc.run(query, self.dialect, lambda name: self.read([name])[name])
-            case parse.Insert():
-                return self._insert_literals(statement)
-            case parse.Delete():
-                return self._delete_where(statement)
+            case parse.Insert() | parse.InsertQuery() | parse.Update() | parse.Delete():
+                return self._change(statement)
             case _:
                 assert_never(statement)
 
@@ -287,14 +285,19 @@ class Database:
             kind = self.catalog[name].kind.value
             raise CatalogError(f"{kind} {name!r} is read by the views {', '.join(readers)}: drop these first")
 
-    def _insert_literals(self, statement: parse.Insert) -> int:
-        table = self.catalog[statement.table]
-        return self.insert(table.name, rows_of_insert(statement, self.catalog, self.dialect))
-
-    def _delete_where(self, statement: parse.Delete) -> int:
+    def _change(self, statement: parse.DataChange) -> Version:
         table = self._changeable(statement.table)
-        rows = rows_of_delete(statement, self._bag(table.name), self.catalog, self.dialect)
-        return self._commit({table.name: [Change(row, -n) for row, n in rows.items()]}, "auto")
+        changed = changes_of(statement, Present(self.catalog, self._kept_rows))
+        inserts = isinstance(statement, parse.Insert | parse.InsertQuery)
+        # Which of two changed rows with one key comes last is not said, so neither replaces the other.
+        net = self._tables.net(table, Batch(changed.changes), None if inserts else "error")
+        rows = sum(max(change.weight, 0) for change in net) if inserts else changed.rows
+        return Version(self._commit({table.name: net}, "auto"), rows)
+
+    def _kept_rows(self, name: str) -> Bag:
+        if self.catalog[name].kind is TableKind.STREAM:
+            raise CatalogError(f"stream {name!r} keeps no rows: make it a TABLE, or read a view of it")
+        return self._bag(name)
 
     # Changes.
 

@@ -29,6 +29,7 @@ from sqlglot.tokenizer_core import TokenType
 from viewlet import errors
 from viewlet.database import Database
 from viewlet.database import connect as open_database
+from viewlet.dml import Version
 
 apilevel = "2.0"
 threadsafety = 2  # threads may share connections: calls queue up at the database's lock
@@ -251,11 +252,12 @@ class Cursor:
                 data = [dict(zip(columns, row, strict=True)) for row in rows] if columns else rows
                 database.insert(table, data)
                 self._take(None)
+                self.rowcount = len(rows)
             else:
-                for row in rows:
-                    database.execute(bound(operation, row, database.dialect))
+                results = [database.execute(bound(operation, row, database.dialect)) for row in rows]
                 self._take(None)
-        self.rowcount = len(rows) if target is not None else -1
+                counts = [result.rows for result in results if isinstance(result, Version)]
+                self.rowcount = sum(counts) if len(counts) == len(rows) else -1
         return self
 
     def fetchone(self) -> tuple[Any, ...] | None:
@@ -295,6 +297,8 @@ class Cursor:
 
     def _take(self, result: Any) -> None:
         self._at, self._rows, self.description, self.rowcount = 0, None, None, -1
+        if isinstance(result, Version):
+            self.rowcount = result.rows
         if isinstance(result, str):
             result = pa.table({"explain": result.splitlines()})
         if isinstance(result, pa.Table):
@@ -425,7 +429,7 @@ def _plain_insert(operation: str, dialect: str) -> tuple[str, list[str]] | None:
     match tree:
         case exp.Insert(this=target, expression=exp.Values(expressions=[exp.Tuple(expressions=cells)])):
             plain = all(isinstance(cell, exp.Placeholder) for cell in cells)
-            if plain and tree.args.get("conflict") is None and not tree.args.get("overwrite"):
+            if plain and not any(tree.args.get(part) for part in ("conflict", "overwrite", "returning")):
                 if isinstance(target, exp.Schema):
                     return target.this.name, [column.name for column in target.expressions]
                 return target.name, []

@@ -97,6 +97,24 @@ def test_fetching() -> None:
         assert cursor.execute("EXPLAIN SELECT SUM(price) AS s FROM bids").fetchone() is not None
 
 
+def test_rows_that_a_statement_touched_are_counted() -> None:
+    with opened() as connection:
+        cursor = connection.cursor()
+        cursor.execute("INSERT INTO bids VALUES (1, 'Ann', 2), (2, 'Bob', 3), (3, 'Ann', 4)")
+        assert (cursor.rowcount, cursor.description) == (3, None)
+        assert cursor.execute("INSERT INTO bids SELECT id + 10, broker, price FROM bids").rowcount == 3
+        assert cursor.execute("UPDATE bids SET price = price WHERE broker = ?", ["Ann"]).rowcount == 4
+        assert cursor.execute("DELETE FROM bids WHERE id > ?", [11]).rowcount == 2
+        cursor.executemany("UPDATE bids SET price = ? WHERE broker = ?", [(5, "Ann"), (6, "Bob"), (7, "Eve")])
+        assert cursor.rowcount == 4
+        with pytest.raises(dbapi.DataError, match="would occur twice"):
+            cursor.execute("UPDATE bids SET id = 1")
+        with pytest.raises(dbapi.NotSupportedError, match="RETURNING"):
+            cursor.executemany("INSERT INTO bids VALUES (?, ?, ?) RETURNING id", [(9, None, None)])
+        cursor.execute("CREATE TABLE others (a INT)")
+        assert cursor.rowcount == -1
+
+
 def test_many_inserts_are_one_commit_and_all_or_nothing() -> None:
     with opened() as connection:
         before = connection.database.version

@@ -153,6 +153,31 @@ def test_subscribers_and_late_views(db: Database) -> None:
     assert {stats.name for stats in db.stats().maps}
 
 
+STATEMENTS = (
+    "INSERT INTO r VALUES (1, 'a', 5), (2, 'b', 7), (3, NULL, NULL)",
+    "INSERT INTO s SELECT k, v * 2 FROM r WHERE v IS NOT NULL",
+    "INSERT INTO s (w, k) SELECT x, 1 FROM by_g",
+    "UPDATE r SET v = v + (SELECT max(w) FROM s), g = 'c' WHERE k <> 2",
+    "UPDATE r SET k = k + 1",
+    "DELETE FROM s WHERE k NOT IN (SELECT k FROM r)",
+)
+
+
+def test_statements_change_tables(spark: Any) -> None:
+    with viewlet.connect(spark) as there, viewlet.connect(backend="reference") as here:
+        for db in (there, here):
+            db.execute(DDL)
+            for name, query in VIEWS.items():
+                db.execute(f"CREATE MATERIALIZED VIEW {name} AS {query}")
+        for text in STATEMENTS:
+            assert there.execute(text) == here.execute(text), text
+            assert there.table("r").rows() == here.table("r").rows(), text
+            for name in VIEWS:
+                assert there.view(name).rows() == here.view(name).rows(), f"{name} after {text}"
+        with pytest.raises(DataError, match="k = 3 would occur twice"):
+            there.execute("UPDATE r SET k = 3")
+
+
 def test_a_refused_batch_changes_nothing(spark: Any) -> None:
     db = viewlet.connect(spark)
     db.execute("CREATE TABLE r (k BIGINT NOT NULL, v BIGINT, PRIMARY KEY (k))")

@@ -34,7 +34,15 @@ UNSUPPORTED = {
     "SELECT a FROM other.r": "qualified table name 'other.r'",
     "SELECT a FROM r WHERE t RLIKE 'x'": "rlike|regexp_like",
     "SELECT DISTINCT ON (a) a, b FROM r": "DISTINCT ON",
-    "UPDATE r SET a = 1": "the statement UPDATE .* line 1, column 1",
+    "ALTER TABLE r ADD COLUMN z INT": "the statement ALTER .* line 1, column 1; .*UPDATE",
+    "UPDATE r SET a = 1 FROM s": "UPDATE ... FROM .* line 1, column 8; use MERGE INTO",
+    "UPDATE r SET a = 1 RETURNING a": "RETURNING in UPDATE",
+    "UPDATE r SET (a, b) = (1, 2)": "behind SET .* write column = expression",
+    "UPDATE r, s SET a = 1": "name one table",
+    "WITH c AS (SELECT 1 AS x) UPDATE r SET a = 1": "WITH in UPDATE",
+    "DELETE FROM r USING s": "USING in DELETE .* subqueries",
+    "INSERT INTO r VALUES (1) RETURNING a": "RETURNING in INSERT",
+    "INSERT OVERWRITE r SELECT 1": "OVERWRITE in INSERT",
     "CREATE VIEW v AS SELECT 1 AS x": "CREATE MATERIALIZED VIEW",
 }
 INVALID = {
@@ -66,6 +74,7 @@ INVALID = {
     "CREATE TABLE t (a BIGINT, PRIMARY KEY (z))": "no column 'z' for a key",
     "CREATE TABLE t (a DECIMAL(50,2))": r"column 'a': DECIMAL\(50,2\) does not exist.* line 1, column 17",
     "CREATE TABLE": "a name must follow",
+    "UPDATE r SET a = 1, A = 2": "column 'a' is assigned to twice at line 1, column 21",
     "CREATE MATERIALIZED VIEW v REFRESH SOMETIMES AS SELECT 1 AS x": "REFRESH needs one of AUTO",
 }
 

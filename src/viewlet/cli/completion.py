@@ -14,7 +14,7 @@ HISTORY_LINES = 10_000
 WORDS = (
     "SELECT FROM WHERE GROUP BY HAVING ORDER LIMIT DISTINCT AS AND OR NOT NULL IS IN EXISTS BETWEEN "
     "LIKE CASE WHEN THEN ELSE END JOIN LEFT RIGHT FULL INNER OUTER CROSS ON USING UNION ALL INTERSECT "
-    "EXCEPT WITH INSERT INTO VALUES DELETE CREATE REPLACE TABLE STATIC STREAM MATERIALIZED VIEW "
+    "EXCEPT WITH INSERT INTO VALUES UPDATE SET DELETE CREATE REPLACE TABLE STATIC STREAM MATERIALIZED VIEW "
     "REFRESH AUTO INCREMENTAL STRICT DROP EXPLAIN PRIMARY KEY BIGINT INT DOUBLE DECIMAL VARCHAR DATE "
     "TIMESTAMP BOOLEAN SUM COUNT AVG MIN MAX COALESCE CAST EXTRACT SUBSTRING"
 )
@@ -28,7 +28,7 @@ def candidates(session: Session, prefix: str) -> list[str]:
     >>> db = viewlet.connect()
     >>> db.execute("CREATE TABLE sales (seller VARCHAR, amount BIGINT)")
     >>> candidates(Session(db, TextOutput(print)), "se")
-    ['seller', 'select']
+    ['seller', 'select', 'set']
     """
     if prefix.startswith("."):
         return [name for name in session.commands if name.startswith(prefix)]

@@ -2,7 +2,7 @@
 
 Every query and every materialized view of the file is explained: the maps that it needs, and what
 each change of a table does to them. CREATE TABLE statements declare the tables, in the file itself
-or in the file given by --schema. No data is read: INSERT and DELETE statements are passed over.
+or in the file given by --schema. No data is read: INSERT, UPDATE and DELETE statements are passed over.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def _name(statement: parse.Statement) -> str | None:
 def _program(db: Database, statement: parse.Statement, part: StatementText) -> str | None:
     """How a statement's query is kept; ``None`` if it has none."""
     match statement:
-        case parse.Insert() | parse.Delete() | parse.RefreshView():
+        case parse.Insert() | parse.InsertQuery() | parse.Update() | parse.Delete() | parse.RefreshView():
             return None
         case parse.CreateTable() | parse.Drop():
             db.execute(part.placed)

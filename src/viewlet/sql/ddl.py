@@ -1,4 +1,4 @@
-"""CREATE TABLE, INSERT and DELETE: sqlglot's trees to statements."""
+"""CREATE TABLE: sqlglot's tree to a table."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from sqlglot import exp
 from viewlet.core.types import Column
 from viewlet.sql.catalog import ForeignKey, Table, TableKind
 from viewlet.sql.position import invalid, unsupported
-from viewlet.sql.statements import Delete, Insert
 from viewlet.sql.typing import TypeMismatchError, type_of
 
 
@@ -107,22 +106,3 @@ def table_name(node: exp.Expr) -> str:
     if node.args.get("db"):
         raise unsupported(node, f"the qualified table name {node.sql()!r}", "tables have simple names")
     return node.name.lower()
-
-
-def insert_of(node: exp.Insert) -> Insert:
-    """INSERT INTO table VALUES ..."""
-    target, values = node.this, node.expression
-    if not isinstance(values, exp.Values) or node.args.get("overwrite") or node.args.get("conflict"):
-        raise unsupported(node, "INSERT of anything but VALUES", "insert rows through the Python interface")
-    schema = target if isinstance(target, exp.Schema) else None
-    columns = tuple(part.name.lower() for part in schema.expressions) if schema else ()
-    rows = tuple(
-        tuple(row.expressions if isinstance(row, exp.Tuple) else [row]) for row in values.expressions
-    )
-    return Insert(table_name(schema.this if schema else target), columns, rows)
-
-
-def delete_of(node: exp.Delete) -> Delete:
-    """DELETE FROM table [WHERE ...]."""
-    where = node.args.get("where")
-    return Delete(table_name(node.this), where.this if where else None)

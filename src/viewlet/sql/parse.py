@@ -14,34 +14,41 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from viewlet.errors import SqlError, UnsupportedError
 from viewlet.sql.catalog import TableKind
-from viewlet.sql.ddl import delete_of, insert_of, table_of
+from viewlet.sql.ddl import table_of
 from viewlet.sql.dialects import read_statement
+from viewlet.sql.dml import delete_of, insert_of, update_of
 from viewlet.sql.statements import (
     CreateTable,
     CreateView,
+    DataChange,
     Delete,
     Drop,
     Explain,
     Insert,
+    InsertQuery,
     OnConflict,
     Refresh,
     RefreshView,
     Select,
     Statement,
+    Update,
 )
 
 __all__ = [
     "CreateTable",
     "CreateView",
+    "DataChange",
     "Delete",
     "Drop",
     "Explain",
     "Insert",
+    "InsertQuery",
     "OnConflict",
     "Refresh",
     "RefreshView",
     "Select",
     "Statement",
+    "Update",
     "parse",
     "parse_query",
 ]
@@ -220,6 +227,8 @@ class _Reader:
                 return Select(node, self._rest_text())
             case exp.Insert():
                 return insert_of(node)
+            case exp.Update():
+                return update_of(node)
             case exp.Delete():
                 return delete_of(node)
             case _:
@@ -300,4 +309,4 @@ DROP_WORDS = {
     ("MATERIALIZED", "VIEW"): TableKind.VIEW,
     ("VIEW",): TableKind.VIEW,
 }
-STATEMENTS = "there are CREATE, DROP, REFRESH, EXPLAIN, SELECT, INSERT and DELETE"
+STATEMENTS = "there are CREATE, DROP, REFRESH, EXPLAIN, SELECT, INSERT, UPDATE and DELETE"

@@ -91,11 +91,42 @@ class Insert:
 
 
 @dataclass(frozen=True, slots=True)
-class Delete:
-    """DELETE FROM table [WHERE condition]."""
+class InsertQuery:
+    """INSERT INTO table [(columns)] query; ``by_name`` if the query's names say which columns it fills."""
 
     table: str
+    columns: tuple[str, ...]
+    query: exp.Query
+    by_name: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """``column = value`` behind SET; ``target`` is the column as written."""
+
+    column: str
+    value: exp.Expr
+    target: exp.Column
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """UPDATE table [AS alias] SET column = value, ... [WHERE condition]."""
+
+    table: str
+    alias: str
+    assignments: tuple[Assignment, ...]
     where: exp.Expr | None
 
 
-Statement: TypeAlias = CreateTable | CreateView | Drop | RefreshView | Explain | Select | Insert | Delete
+@dataclass(frozen=True, slots=True)
+class Delete:
+    """DELETE FROM table [AS alias] [WHERE condition]."""
+
+    table: str
+    alias: str
+    where: exp.Expr | None
+
+
+DataChange: TypeAlias = Insert | InsertQuery | Update | Delete
+Statement: TypeAlias = CreateTable | CreateView | Drop | RefreshView | Explain | Select | DataChange

@@ -4,6 +4,6 @@
 queries with WITH, set operations, ORDER BY and LIMIT.
 """
 
-from viewlet.plan.from_sql.queries import resolve
+from viewlet.plan.from_sql.queries import resolve, resolve_by_place
 
-__all__ = ["resolve"]
+__all__ = ["resolve", "resolve_by_place"]

@@ -39,15 +39,21 @@ def resolve(query: exp.Query, catalog: Catalog) -> Query:
         filter b > 1i
           scan r(a:BIGINT?, b:BIGINT?)
     """
+    resolved = resolve_by_place(query, catalog)
+    names = [name for name, _ in resolved.columns]
+    repeated = sorted({name for name in names if names.count(name) > 1})
+    if repeated:
+        raise invalid(query, f"the result has two columns named {repeated[0]!r}; give one of them an alias")
+    return resolved
+
+
+def resolve_by_place(query: exp.Query, catalog: Catalog) -> Query:
+    """The same for a query whose columns are told by their places: several may have one name."""
     try:
         plain = without_composed(without_windows(query, catalog))
         body = _query(plain, None, Context(catalog, Names(), _mentioned(plain), _query, {}))
     except RecursionError:
         raise UnsupportedError("the query is nested too deeply; split it into several views") from None
-    names = [name for name, _ in body.columns]
-    repeated = sorted({name for name in names if names.count(name) > 1})
-    if repeated:
-        raise invalid(query, f"the result has two columns named {repeated[0]!r}; give one of them an alias")
     plan = body.plan
     if body.keys or body.limit is not None or body.offset:
         plan = Top(plan, body.keys, body.limit, body.offset)
