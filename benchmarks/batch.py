@@ -13,6 +13,7 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
+import plots
 import reports
 from cells import Cell
 from rates import Run, batches_for, engine_for, from_python, question, tpch_stream
@@ -110,8 +111,9 @@ def write(run: Run, names: list[str], sizes: tuple[int, ...], folder: Path, word
     cells = [
         {"query": name, "system": system, **reports.plain(cell)} for (name, system), cell in run.cells.items()
     ]
+    lines += ["![Throughput by batch size](figure4_6.png)", ""]
     reports.write(folder, lines, {"cells": cells})
-    reports.curves(folder / "figure4_6.png", curves, "batch size", "throughput against single rows")
+    plots.curves(folder / "figure4_6.png", curves, "batch size", "throughput against single rows")
 
 
 def main() -> None:

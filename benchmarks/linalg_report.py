@@ -9,14 +9,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import matplotlib
 import numpy as np
 
+import plots
 import reports
 import viewlet.linalg as vl
-
-matplotlib.use("Agg")
-import matplotlib.pyplot as plt
 
 RESULTS = reports.results("linalg")
 K = 16
@@ -40,15 +37,7 @@ class Report:
         self, name: str, title: str, x: str, y: str, series: dict[str, list[tuple[float, float]]]
     ) -> None:
         """Draw lines on logarithmic axes into a PNG file and link it."""
-        figure, axes = plt.subplots(figsize=(6.4, 4.0))
-        for label, points in series.items():
-            axes.plot(*zip(*points, strict=True), marker="o", label=label)
-        axes.set(title=title, xlabel=x, ylabel=y, xscale="log", yscale="log")
-        axes.grid(True, which="both", alpha=0.25)
-        axes.legend(fontsize=8)
-        figure.tight_layout()
-        figure.savefig(self.folder / f"{name}.png", dpi=110)
-        plt.close(figure)
+        plots.curves(self.folder / f"{name}.png", series, x, y, title=title)
         self.lines += [f"![{title}]({name}.png)", ""]
 
 

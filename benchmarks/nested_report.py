@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import plots
 from nested_data import CASES, SCALE
 from reports import header, table
 
@@ -168,6 +169,10 @@ def write(report: Report, folder: Path) -> None:
     for title, note, rows in parts:
         if len(rows) > 3:
             lines += [f"## {title}", "", *([note, ""] if note else []), *rows]
+            if rows is parts[2][2]:
+                lines += ["![how many times longer the rivals take](figure7_rivals.png)", ""]
+    lines += ["## Growth (figure 8)", "", f"Dotted: {MOST} times the time at the smallest size.", ""]
+    lines += ["![time per change by rows](figure8_growth.png)", "", "![Q17](figure8_q17.png)", ""]
     if report.traces:
         lines += ["## Over a stream (figure 9)", "", "![memory and rate](figure9_stream.png)", ""]
     (folder / "README.md").write_text("\n".join(lines).rstrip() + "\n", encoding="utf-8")
@@ -178,56 +183,47 @@ def write(report: Report, folder: Path) -> None:
 
 def plot(report: Report, folder: Path) -> None:
     """The figures of the RPAI paper: rivals and growth by query, Q17 on two kinds of data, a stream."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
     n, names = report.sizes[0], report.names
-    figure, axes = plt.subplots(figsize=(11, 4))
-    for i, system in enumerate(RIVALS):
-        pairs = [
-            (k, report.ns(system, name, n), report.ns("viewlet", name, n)) for k, name in enumerate(names)
-        ]
-        known = [(k, theirs / own) for k, theirs, own in pairs if theirs and own]
-        axes.bar([k + 0.16 * i for k, _ in known], [ratio for _, ratio in known], 0.16, label=system)
-    axes.set(yscale="log", ylabel="time per change relative to viewlet", title=f"n = {n:,}")
-    axes.set_xticks([k + 0.3 for k in range(len(names))], names, rotation=45)
-    axes.axhline(1, color="black", linewidth=0.5)
-    axes.legend()
-    _save(figure, folder / "figure7_rivals.png")
-    for title, chosen in (("figure8_growth", names), ("figure8_q17", ["q17", "q17_skewed", "q17_fine"])):
-        figure, axes = plt.subplots(figsize=(7, 5))
-        for name in chosen:
-            points = [(n, report.ns("viewlet", name, n)) for n in report.sizes_of(name)]
-            known = [(n, ns) for n, ns in points if ns]
-            if known:
-                axes.plot(*zip(*known, strict=True), marker="o", label=name)
-        axes.set(xscale="log", yscale="log", xlabel="rows per table that changes", ylabel="ns per change")
-        if axes.has_data():
-            axes.legend(fontsize="small", ncols=2)
-            _save(figure, folder / f"{title}.png")
+    own = {name: report.ns("viewlet", name, n) for name in names}
+    ratios = {system: [_ratio(report.ns(system, name, n), own[name]) for name in names] for system in RIVALS}
+    label = f"time per change relative to viewlet, n = {n:,}"
+    plots.leads(folder / "figure7_rivals.png", names, ratios, label)
+    points = {name: _growth(report, name) for name in names}
+    axes = "rows per table that changes", "ns per change"
+
+    def most(name: str) -> float | None:
+        return None if CASES[name].grows else MOST * points[name][0][1]
+
+    plots.panels(folder / "figure8_growth.png", points, *axes, most)
+    kinds = {name: points[name] for name in ("q17", "q17_skewed", "q17_fine") if name in points}
+    plots.curves(folder / "figure8_q17.png", kinds, *axes)
     if report.traces:
-        _save(_streams(report.traces, plt), folder / "figure9_stream.png")
+        plots.save(_streams(report.traces), folder / "figure9_stream.png")
 
 
-def _streams(traces: list[dict[str, Any]], plt: Any) -> Any:
+def _ratio(theirs: float | None, own: float | None) -> float | None:
+    return theirs / own if theirs and own else None
+
+
+def _growth(report: Report, name: str) -> list[tuple[float, float]]:
+    known = ((n, report.ns("viewlet", name, n)) for n in report.sizes_of(name))
+    return [(n, ns) for n, ns in known if ns]
+
+
+def _streams(traces: list[dict[str, Any]]) -> Any:
     """A column per query: memory above, rate below."""
     names = list(dict.fromkeys(trace["query"] for trace in traces))
-    figure, axes = plt.subplots(2, len(names), figsize=(4 * len(names), 6), squeeze=False)
+    figure, axes = plots.axes(len(names), 2, (4 * len(names), 6))
     for column, name in enumerate(names):
-        for trace in (t for t in traces if t["query"] == name and "points" in t):
-            events, seconds, size = (list(part) for part in zip(*trace["points"], strict=True))
-            axes[0][column].plot(events, [s / 1e6 for s in size], label=trace["system"])
+        memory, rate = axes[0][column], axes[1][column]
+        own = {t["system"]: t["points"] for t in traces if t["query"] == name and "points" in t}
+        for system, style in plots.styled(own):
+            events, seconds, size = (list(part) for part in zip(*own[system], strict=True))
+            memory.plot(events, [s / 1e6 for s in size], markersize=3, **style)
             steps = zip(events, seconds, [0, *events], [0.0, *seconds], strict=False)
             rates = [(e, (e - e0) / (s - s0)) for e, s, e0, s0 in steps if s > s0]
-            axes[1][column].plot(*zip(*rates, strict=True), label=trace["system"])
-        axes[0][column].set(title=name, xscale="log", ylabel="MB")
-        axes[1][column].set(xscale="log", yscale="log", xlabel="events", ylabel="events per second")
-        axes[0][column].legend(fontsize="small")
+            rate.plot(*zip(*rates, strict=True), markersize=3, **style)
+        memory.set(title=name, xscale="log", ylabel="MB")
+        rate.set(xscale="log", yscale="log", xlabel="events", ylabel="events per second")
+        memory.legend(fontsize="small", frameon=False)
     return figure
-
-
-def _save(figure: Any, path: Path) -> None:
-    figure.tight_layout()
-    figure.savefig(path, dpi=100)

@@ -19,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 import native
+import plots
 import reports
 from cells import Cell, measured, paced
 from rivals import Make, Question
@@ -349,15 +350,18 @@ def write(
             for (name, system), cell in run.cells.items()
         ],
     }
-    reports.write(folder, lines, figures)
-    bars = {system: [_lead(run, name, system) for name in names] for system in systems if system != "viewlet"}
-    bars["DBToaster, scaled"] = [
+    leads = {
+        system: [_lead(run, name, system) for name in names] for system in systems if system != "viewlet"
+    }
+    leads["DBToaster, scaled"] = [
         None
         if not published.get(name) or not run.cells[name, "triggers"].rate
         else run.cells[name, "triggers"].rate / (published[name] * speed)
         for name in names
     ]
-    reports.bars(folder / "leads.png", names, bars, "times more refreshes per second than")
+    lines += ["![Times more refreshes per second than the rivals, by query](leads.png)", ""]
+    reports.write(folder, lines, figures)
+    plots.leads(folder / "leads.png", names, leads, "times more refreshes per second than")
     if run.differing:
         raise SystemExit("; ".join(run.differing))
 

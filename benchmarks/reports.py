@@ -1,4 +1,4 @@
-"""How benchmark results are written: Markdown tables, JSON, and plots."""
+"""How benchmark results are written: Markdown tables and JSON; ``plots.py`` has the pictures."""
 
 from __future__ import annotations
 
@@ -90,47 +90,3 @@ def write(folder: Path, lines: Sequence[str], figures: Mapping[str, Any]) -> Non
     (folder / "README.md").write_text(text, encoding="utf-8")
     document = {"about": header(), **figures}
     (folder / "figures.json").write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
-
-
-def _axes(width: float = 9, height: float = 4.5) -> tuple[Any, Any]:
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
-    return plt.subplots(figsize=(width, height))
-
-
-def bars(path: Path, names: Sequence[str], series: Mapping[str, Sequence[float | None]], label: str) -> None:
-    """Bars side by side on a logarithmic scale, one group per name; what is missing is left out."""
-    figure, axes = _axes(max(6, 0.9 * len(names)))
-    width = 0.8 / max(len(series), 1)
-    for i, (title, values) in enumerate(series.items()):
-        known = [(k + width * i, value) for k, value in enumerate(values) if value]
-        if known:
-            axes.bar(*zip(*known, strict=True), width, label=title)
-    axes.set(yscale="log", ylabel=label)
-    axes.set_xticks([k + 0.4 - width / 2 for k in range(len(names))], names, rotation=45)
-    axes.axhline(1, color="black", linewidth=0.5)
-    if series:
-        axes.legend(fontsize="small")
-    _save(figure, path)
-
-
-def curves(
-    path: Path, series: Mapping[str, Sequence[tuple[float, float]]], x: str, y: str, *, log: bool = True
-) -> None:
-    """Lines over a logarithmic axis, one per name."""
-    figure, axes = _axes(7, 5)
-    for title, points in series.items():
-        if points:
-            axes.plot(*zip(*points, strict=True), marker="o", label=title)
-    axes.set(xscale="log", yscale="log" if log else "linear", xlabel=x, ylabel=y)
-    if any(series.values()):
-        axes.legend(fontsize="small", ncols=2)
-    _save(figure, path)
-
-
-def _save(figure: Any, path: Path) -> None:
-    figure.tight_layout()
-    figure.savefig(path, dpi=100)

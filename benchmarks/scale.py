@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
+import plots
 import reports
 from cells import Cell
 from rates import Run, batches_for, engine_for, question, through_triggers, tpch_stream
@@ -71,10 +72,10 @@ def write(run: Run, names: list[str], scales: list[float], folder: Path, words: 
             curves[name] = [(s, cell.rate) for s, cell in zip(scales, cells, strict=True) if cell.rate]
         title = "All rows stay" if kind == "all rows" else "A window of orders and lines"
         heads = ["query", *(f"scale {scale:g}" for scale in scales), "last against first"]
-        lines += [f"## {title}", "", *reports.table(heads, rows)]
-        folder.mkdir(parents=True, exist_ok=True)
         plot = folder / f"figure4_5_{kind.replace(' ', '_')}.png"
-        reports.curves(plot, curves, "scale factor of the stream", "events per second")
+        lines += [f"## {title}", "", *reports.table(heads, rows), f"![Rate by length]({plot.name})", ""]
+        folder.mkdir(parents=True, exist_ok=True)
+        plots.panels(plot, curves, "scale factor of the stream", "events per second")
     rows = []
     for name in names:
         cells = [run.cells[name, f"DuckDB, {scale:g}"] for scale in scales]

@@ -36,6 +36,7 @@ import pyarrow as pa
 from scipy import fft
 from scipy import signal as dsp
 
+import plots
 import reports
 import viewlet.signals as vs
 
@@ -389,21 +390,9 @@ def markdown(title: str, rows: list[dict], labels: int) -> str:
 
 
 def plot(path: Path, rows: list[dict], x: str, title: str) -> None:
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
-    figure, axes = plt.subplots(figsize=(6, 4))
-    for name in [name for name in rows[0] if name not in (x, "transform", "task")]:
-        points = [(row[x], row[name] / 1e6) for row in rows if name in row]
-        axes.plot(*zip(*points, strict=True), marker="o", label=name)
-    axes.set(xscale="log", yscale="log", xlabel=x, ylabel="million events per second", title=title)
-    axes.legend()
-    axes.grid(alpha=0.3)
-    figure.tight_layout()
-    figure.savefig(path, dpi=120)
-    plt.close(figure)
+    names = [name for name in rows[0] if name not in (x, "transform", "task")]
+    series = {name: [(row[x], row[name] / 1e6) for row in rows if name in row] for name in names}
+    plots.curves(path, series, x, "million events per second", title=title)
 
 
 def main() -> None:

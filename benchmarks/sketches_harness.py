@@ -22,15 +22,12 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
-import matplotlib
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import csv
 
+import plots
 from viewlet import sketches
-
-matplotlib.use("Agg")
-import matplotlib.pyplot as plt
 
 FILES = 16
 """Parquet files per table."""
@@ -63,7 +60,7 @@ class Report:
         (self.folder / "results.json").write_text(json.dumps(tables, indent=1))
         print("\n".join(_page(title, tables[title])), "\n", flush=True)
         if plot is not None:
-            _draw(self.folder, title, plot)
+            plots.curves(self.folder / _file(title), **plot, title=title)
         pages = [line for name in tables for line in _page(name, tables[name])]
         (self.folder / "README.md").write_text("\n".join(["# Sketches", "", *pages]))
 
@@ -81,17 +78,6 @@ def _page(title: str, table: dict[str, Any]) -> list[str]:
 
 def _file(title: str) -> str:
     return "".join(c if c.isalnum() else "_" for c in title.lower()) + ".png"
-
-
-def _draw(folder: Path, title: str, plot: dict[str, Any]) -> None:
-    figure, axes = plt.subplots(figsize=(6, 4))
-    for label, points in plot["series"].items():
-        axes.plot(*zip(*points, strict=True), marker="o", label=label)
-    axes.set(title=title, xlabel=plot["x"], ylabel=plot["y"], xscale="log", yscale="log")
-    axes.legend()
-    figure.tight_layout()
-    figure.savefig(folder / _file(title), dpi=110)
-    plt.close(figure)
 
 
 def _cell(value: Any) -> str:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from os import getloadavg
-from typing import Any
+
+import plots
 
 PARTS = ("again", "all", "growth", "breakeven", "scaling", "fusion")
 
@@ -27,38 +26,14 @@ def save(name: str, lines: list[str], options: argparse.Namespace) -> None:
 
 def plot(name: str, sizes: list[int], series: dict[str, list[float]], options: argparse.Namespace) -> None:
     """Milliseconds by rows per batch, both on logarithmic scales."""
-    with figure(name, options) as axes:
-        for label, times in series.items():
-            axes.loglog(sizes, times, marker="o", label=label)
-        axes.set_xlabel("rows per batch")
-        axes.set_ylabel("ms per batch")
+    if not options.quick:
+        points = {label: list(zip(sizes, times, strict=True)) for label, times in series.items()}
+        plots.curves(options.results / name, points, "rows per batch", "ms per batch")
 
 
 def plot_ratios(
     name: str, names: list[str], series: dict[str, list[float]], options: argparse.Namespace
 ) -> None:
     """How many times longer re-evaluation takes, query by query; 1 is as long."""
-    with figure(name, options) as axes:
-        for i, (label, ratios) in enumerate(series.items()):
-            width = 0.8 / len(series)
-            axes.bar([at + i * width for at in range(len(names))], ratios, width, label=label, log=True)
-        axes.set_xticks(range(len(names)), names, rotation=90)
-        axes.axhline(1, color="black", linewidth=0.5)
-        axes.set_ylabel("Spark SQL again / viewlet")
-
-
-@contextmanager
-def figure(name: str, options: argparse.Namespace) -> Iterator[Any]:
-    """Axes that become a picture of the results."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
-    drawn, axes = plt.subplots(figsize=(6, 4))
-    yield axes
-    axes.legend()
-    drawn.tight_layout()
     if not options.quick:
-        drawn.savefig(options.results / name, dpi=120)
-    plt.close(drawn)
+        plots.leads(options.results / name, names, series, "Spark SQL again / viewlet")
