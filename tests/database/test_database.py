@@ -498,3 +498,22 @@ def test_order_by_needs_its_columns_in_the_result(db: Any) -> None:
     with pytest.raises(UnsupportedError, match="ORDER BY"):
         db.execute("CREATE MATERIALIZED VIEW v AS SELECT a FROM r ORDER BY b")
     assert "v" not in db.catalog
+
+
+@pytest.mark.parametrize("dialect", ["spark", "postgres", "mysql", "duckdb"])
+def test_reads_divide_as_views_do(dialect: str) -> None:
+    """``7 / 2`` is 3 in PostgreSQL and 3.5 elsewhere, and division by zero is an error everywhere."""
+    db = viewlet.connect(dialect=dialect)
+    db.execute("CREATE TABLE t (a BIGINT, b BIGINT, d DOUBLE)")
+    db.insert("t", [(-7, 2, 2.0), (7, 2, 2.0), (7, -2, 4.0), (6, 3, 0.5), (None, 2, 1.0)])
+    for number, expression in enumerate(["a / b", "a / d", "d / b", "-a / b / b", "a % b"]):
+        query = f"SELECT {expression} AS q FROM t"
+        db.execute(f"CREATE MATERIALIZED VIEW v{number} AS {query}")
+        found = db.sql(f"{query} ORDER BY q NULLS FIRST")["q"].to_pylist()
+        assert found == [q for (q,) in db.view(f"v{number}").rows()], expression
+    for zero in ("a / (b - b)", "d / (d - d)"):
+        if dialect == "mysql":  # where it is NULL
+            assert set(db.sql(f"SELECT {zero} AS q FROM t")["q"].to_pylist()) == {None}
+            continue
+        with pytest.raises(ViewletError, match=r"[Dd]ivision by zero"):
+            db.sql(f"SELECT {zero} AS q FROM t")

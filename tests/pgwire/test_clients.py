@@ -18,6 +18,8 @@ from hypothesis import strategies as st
 
 import viewlet
 from pgwire.served import Served, serving
+from viewlet.pgwire.parameters import literal_of
+from viewlet.pgwire.types import DATE
 
 psycopg = pytest.importorskip("psycopg", reason="needs psycopg")
 
@@ -298,3 +300,95 @@ def test_sqlalchemy_reflects_and_reads(served: Served) -> None:
         query = sa.select(sa.func.count(), sa.func.max(bids.c.price)).where(bids.c.id < 3)
         assert connection.execute(query).fetchall() == [(2, Decimal("2.50"))]
     engine.dispose()
+
+
+ARRAYS: list[tuple[str, st.SearchStrategy[Any]]] = [
+    ("bigint", st.integers(-(2**63), 2**63 - 1)),
+    ("text", st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]))),
+    ("numeric", st.decimals(-(10**12), 10**12, places=7)),
+    ("double precision", st.floats(allow_nan=False, allow_infinity=False)),
+    ("date", st.dates(datetime.date(1600, 1, 1), datetime.date(2600, 1, 1))),
+    ("boolean", st.booleans()),
+]
+
+
+@settings(max_examples=60, deadline=None)
+@given(data=st.data(), binary=st.booleans())
+def test_arrays_go_in_and_come_back(typed: Served, data: st.DataObject, binary: bool) -> None:
+    name, items = data.draw(st.sampled_from(ARRAYS))
+    array = data.draw(st.lists(st.none() | items, max_size=5))
+    place = "%b" if binary else "%t"
+    with psycopg.connect(typed.dsn) as connection:
+        (got,) = connection.cursor(binary=binary).execute(f"SELECT {place}::{name}[]", (array,)).fetchone()
+    assert got == array
+
+
+def test_any_takes_a_list(served: Served) -> None:
+    """As drivers write ``IN`` with a list: psycopg says its type, asyncpg asks for it, pgJDBC sends text."""
+    with psycopg.connect(served.dsn) as connection:
+        for query, values in (
+            ("SELECT id FROM bids WHERE id = ANY(%s)", [2, 3]),
+            ("SELECT id FROM bids WHERE coalesce(broker, '') <> ALL(%s)", ["Ann"]),
+            ("SELECT id FROM bids WHERE id = ANY('{2, 3}')", None),
+            ("""SELECT id FROM bids WHERE coalesce(broker, 'NULL') = ANY('{"NULL", "a, b"}')""", None),
+        ):
+            found = connection.execute(query, values and (values,)).fetchall()
+            assert found == [(2,)], query
+        with pytest.raises(psycopg.Error, match="malformed array literal") as refused:
+            connection.execute("SELECT id FROM bids WHERE id = ANY('2, 3')")
+        assert refused.value.sqlstate == "22P02"
+
+
+def test_asyncpg_learns_that_any_takes_a_list(served: Served) -> None:
+    asyncpg = pytest.importorskip("asyncpg")
+
+    async def body() -> list[Any]:
+        connection = await asyncpg.connect(f"postgresql://{served.url}", ssl=False)
+        try:
+            ids = await connection.fetch("SELECT id FROM bids WHERE id = ANY($1)", [2, 3])
+            names = await connection.fetch(
+                "SELECT id FROM bids WHERE broker = ANY($1::text[])", ["Ann", None]
+            )
+            return [ids[0]["id"], names[0]["id"]]
+        finally:
+            await connection.close()
+
+    assert asyncio.run(body()) == [2, 1]
+
+
+@pytest.mark.parametrize("sent", [b"2026-01-31 +00", b"2026-01-31 00:00:00+00", b"2026-01-31"])
+def test_a_date_may_have_a_zone_behind_it(sent: bytes) -> None:
+    """pgJDBC sends ``setDate`` and ``setTimestamp`` as text of no type, with a zone."""
+    assert literal_of(DATE, sent, binary=False).sql("duckdb") == "CAST('2026-01-31' AS DATE)"
+
+
+@pytest.mark.parametrize(
+    ("expression", "name"),
+    [
+        ("now()", "now"),
+        ("current_timestamp", "current_timestamp"),
+        ("date_trunc('hour', at)", "date_trunc"),
+        ("to_char(at, 'YYYY')", "to_char"),
+        ("to_timestamp(0)", "to_timestamp"),
+        ("extract(year FROM at)", "extract"),
+        ("at AT TIME ZONE 'UTC'", "timezone"),
+        ("count(*)", "count"),
+        ("price::int", "price"),
+    ],
+)
+def test_columns_have_the_names_that_postgresql_gives(served: Served, expression: str, name: str) -> None:
+    with psycopg.connect(served.dsn) as connection:
+        group = " GROUP BY at, price" if "count" not in expression else ""
+        cursor = connection.execute(f"SELECT {expression} FROM bids{group}")
+        assert [column.name for column in cursor.description] == [name]
+
+
+def test_whole_numbers_are_divided_as_in_postgresql(served: Served) -> None:
+    with psycopg.connect(served.dsn, autocommit=True) as connection:
+        query = (
+            "SELECT 7 / 2, -7 / 2, 7.5 / 2, id / 2 AS h, CAST(id AS BIGINT) * 7 / 2 FROM bids WHERE id = 1"
+        )
+        assert connection.execute(query).fetchone() == (3, -3, 3.75, 0, 3)
+        for zero in ("1 / 0", "1.5 / 0", "id / (id - id)"):
+            with pytest.raises(psycopg.Error, match=r"[Dd]ivision by zero"):
+                connection.execute(f"SELECT {zero} FROM bids")

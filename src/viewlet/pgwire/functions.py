@@ -57,6 +57,7 @@ _FIXED = {
     "set_config": ["(a, b, c) AS b"],
     "quote_ident": ["""(a) AS CASE WHEN regexp_full_match(a, '[a-z_][a-z0-9_]*') THEN a
         ELSE '"' || replace(a, '"', '""') || '"' END"""],
+    "array_remove": ["(a, b) AS list_filter(a, lambda x: x IS DISTINCT FROM b)"],
     "array_upper": ["(a, b) AS len(a)"],
     "array_lower": ["(a, b) AS CASE WHEN len(a) > 0 THEN 1 END"],
     "generate_subscripts": ["(a, b) AS unnest(range(1, len(a) + 1))"],

@@ -15,7 +15,7 @@ from viewlet.pgwire.errors import WireError
 from viewlet.pgwire.messages import format_of
 from viewlet.pgwire.parameters import bind, literal_of, null_of, parameter_types
 from viewlet.pgwire.statements import DIALECT, Copy, Declare, Explain, Read, Statement, statement_of
-from viewlet.pgwire.types import WireType, of_arrow
+from viewlet.pgwire.types import ArrayType, WireType, of_arrow
 from viewlet.sql.catalog import Catalog
 from viewlet.sql.script import split
 
@@ -25,7 +25,7 @@ class Prepared:
     """A statement, ``None`` if its text is empty, and the types of its parameters."""
 
     statement: Statement | None
-    types: tuple[WireType, ...]
+    types: tuple[WireType | ArrayType, ...]
     size: int
 
     def bound(self, values: Sequence[bytes | None], formats: Sequence[int]) -> Statement | None:

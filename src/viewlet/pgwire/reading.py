@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 from sqlglot import exp
 
-from viewlet.adhoc import SEALED
+from viewlet.adhoc import INTEGER_DIVISION, SEALED, STRICT
 from viewlet.database import Database
 from viewlet.errors import BackendError
 from viewlet.pgwire.catalog import catalog_relation
@@ -30,7 +30,7 @@ def open_duckdb() -> Any:
         import duckdb
     except ImportError:
         raise BackendError("queries are answered by DuckDB: pip install 'viewlet[duckdb]'") from None
-    return duckdb.connect(config=SEALED)
+    return duckdb.connect(config=SEALED | STRICT | INTEGER_DIVISION)
 
 
 class Reading:

@@ -166,6 +166,24 @@ def statement_of(text: str) -> Statement | None:
         raise WireError("54001", "the statement is nested too deeply") from None
 
 
+def _lists_of_oids(text: str) -> str:
+    """``oid[]`` as ``uint[]``: sqlglot knows no lists of PostgreSQL's own types; asyncpg asks with this one.
+
+    >>> _lists_of_oids("SELECT 'oid[]', $1::oid[]")
+    "SELECT 'oid[]', $1::uint[]"
+    """
+    if "oid[]" not in text.lower():
+        return text
+    for token, opening, closing in reversed(list(_threes(sqlglot.tokenize(text, read=DIALECT)))):
+        if (token.text.lower(), opening.text, closing.text) == ("oid", "[", "]"):
+            text = f"{text[: token.start]}uint{text[token.end + 1 :]}"
+    return text
+
+
+def _threes(tokens: list[Token]) -> Iterator[tuple[Token, Token, Token]]:
+    return zip(tokens, tokens[1:], tokens[2:], strict=False)
+
+
 def _labels(tokens: list[Token]) -> Iterator[Token]:
     """Names of result columns that are reserved words: after AS, PostgreSQL takes any.
 
@@ -184,6 +202,7 @@ class _Reader:
     def __init__(self, text: str) -> None:
         self._text, self._at = text, 0
         try:
+            self._text = text = _lists_of_oids(text)
             tokens = sqlglot.tokenize(text, read=DIALECT)
             if len(tokens) > 1 and tokens[0].token_type in _UNREAD:
                 # sqlglot does not look into such statements; behind blanks their words are words again.

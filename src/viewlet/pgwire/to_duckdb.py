@@ -15,18 +15,19 @@ from sqlglot.optimizer.normalize_identifiers import normalize_identifiers
 
 from viewlet.adhoc import named_relations
 from viewlet.errors import SqlError
+from viewlet.pgwire.arrays import text_items
 from viewlet.pgwire.catalog import is_catalog
 from viewlet.pgwire.described import Described
 from viewlet.pgwire.errors import WireError
 from viewlet.pgwire.functions import FUNCTION_NAMES, PREFIX
-from viewlet.pgwire.parameters import of_cast, type_name
+from viewlet.pgwire.parameters import is_quantifier, of_cast, type_name
 from viewlet.pgwire.statements import DIALECT
 from viewlet.pgwire.types import NUMERIC
 
 VERSION = "15.0"
 
 _LIST = re.compile(r"\{[\d,]*\}")
-_PLAIN = re.compile(r'\{[^{}"\\]*\}')
+_NUMBER = re.compile(r"-?\d+(\.\d+)?")
 _TEXT_TYPES = ("name", "char", "regprocedure", "regoper", "regrole", "regconfig", "aclitem", "inet")
 _OPERATORS: dict[str, type[exp.Binary]] = {"~": exp.RegexpLike, "=": exp.EQ, "<>": exp.NEQ, "~~": exp.Like}
 
@@ -112,6 +113,10 @@ def _name_of(projection: exp.Expr) -> str | None:
             return _name_of(inner) if isinstance(inner, exp.Func) else inner.name
         case exp.Case():
             return "case"
+        case exp.AtTimeZone():
+            return "timezone"
+        case exp.CurrentTimestamp():  # sqlglot has one node for both, and a place for calls alone
+            return "now" if projection.meta else "current_timestamp"
         case exp.Subquery(this=exp.Select(expressions=[only])):
             return only.alias_or_name or _name_of(only)
         case exp.Anonymous():
@@ -119,7 +124,8 @@ def _name_of(projection: exp.Expr) -> str | None:
         case _ if type(projection) in _SESSION:
             return _SESSION[type(projection)]
         case exp.Func() if not isinstance(projection, (exp.Binary, exp.Array)):
-            return projection.sql_name().lower()
+            called = re.match(r"\w+", projection.sql(DIALECT))
+            return (called[0] if called else projection.sql_name()).lower()
         case _:
             return "?column?"
 
@@ -151,6 +157,10 @@ class _Rewrite:
                 return _operation(node)
             case exp.Cast():
                 return self._cast(node)
+            case exp.CurrentTimestamp():
+                return exp.Anonymous(this="now")
+            case exp.Literal() if node.is_string and _is_list(node):
+                return _array(node.name, as_numbers=True)
             case exp.Anonymous() if str(node.this).lower() in _RENAMED:
                 return exp.Anonymous(this=_RENAMED[str(node.this).lower()], expressions=node.expressions)
             case exp.Anonymous() if str(node.this).lower() in FUNCTION_NAMES:
@@ -187,13 +197,10 @@ class _Rewrite:
     def _cast(self, node: exp.Cast) -> exp.Expr:
         """``'name'::regclass`` is an OID, and an OID ``::regclass`` is shown as a name."""
         to = node.to
-        if (
-            to.this is exp.DType.ARRAY
-            and isinstance(node.this, exp.Literal)
-            and _PLAIN.fullmatch(node.this.name)
-        ):
-            items = [exp.Literal.string(item) for item in node.this.name[1:-1].split(",") if item]
-            return exp.cast(exp.Array(expressions=items), to.copy())
+        if to.this is exp.DType.ARRAY and isinstance(node.this, exp.Literal) and node.this.is_string:
+            return exp.cast(_array(node.this.name), _with_digits(to))
+        if to.this is exp.DType.ARRAY:
+            return exp.cast(node.this.copy(), _with_digits(to))
         name = type_name(to)
         if name in ("regclass", "regtype", "regproc"):
             by_name = isinstance(node.this, exp.Literal) and not node.this.name.isdigit()
@@ -212,6 +219,31 @@ class _Rewrite:
         if isinstance(to.args.get("kind"), exp.Dot):  # pg_catalog.text
             return exp.cast(node.this.copy(), exp.DataType.build(name, dialect=DIALECT))
         return node
+
+
+def _is_list(literal: exp.Literal) -> bool:
+    """Does a literal stand where a list must: in ``= ANY('{a,b}')``?"""
+    around = literal.parent.parent if isinstance(literal.parent, exp.Paren) else literal.parent
+    return around is not None and is_quantifier(around) and isinstance(around.parent, exp.Binary)
+
+
+def _array(text: str, *, as_numbers: bool = False) -> exp.Array:
+    """The array that a literal in braces is; without a type of its own, numbers if all items are some."""
+    try:
+        items = text_items(text)
+    except ValueError as reason:
+        raise WireError("22P02", f"malformed array literal: {reason}") from None
+    plain = as_numbers and all(item is None or _NUMBER.fullmatch(item) for item in items)
+    literal = exp.Literal.number if plain else exp.Literal.string
+    return exp.Array(expressions=[exp.null() if item is None else literal(item) for item in items])
+
+
+def _with_digits(kind: exp.DataType) -> exp.DataType:
+    """The type of an array; one of NUMERIC without bounds has the decimals that :func:`_numeric` gives."""
+    (element,) = kind.expressions or [None]
+    if isinstance(element, exp.DataType) and element.this is exp.DType.DECIMAL and not element.expressions:
+        return exp.DataType.build(f"{NUMERIC.sql}[]", dialect="duckdb")
+    return kind.copy()
 
 
 def _numeric(value: exp.Expr) -> exp.Expr:

@@ -48,6 +48,16 @@ class ArrayType:
         """The OID of the array type."""
         return self.element.array_oid
 
+    @property
+    def name(self) -> str:
+        """The name of the type, as in ``int8[]``."""
+        return f"{self.element.name}[]"
+
+    @property
+    def sql(self) -> str:
+        """The type in DuckDB."""
+        return f"{self.element.sql}[]"
+
     def to_text(self, values: Sequence[Any]) -> str:
         """The values in braces.
 
@@ -259,6 +269,7 @@ TYPES = (
     TIMESTAMP, TIMESTAMPTZ, INTERVAL, NUMERIC, UNKNOWN,
 )  # fmt: skip
 BY_OID = {kind.oid: kind for kind in TYPES}
+ARRAYS = {kind.array_oid: ArrayType(kind) for kind in TYPES if kind is not UNKNOWN}
 BY_NAME = {kind.name: kind for kind in TYPES}
 
 
