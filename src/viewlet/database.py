@@ -11,20 +11,21 @@ import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, assert_never
+from typing import Any
 
 import pyarrow as pa
 
 from viewlet import adhoc
+from viewlet.assigned import Present
 from viewlet.backends import Backend, engine_for
 from viewlet.backends.base import Bag, Change, Granularity, MapStats, Row, Strategy
 from viewlet.backends.native.library import Gate
 from viewlet.changes import Batch, Data, read_changes, read_deletes, read_inserts, read_row
+from viewlet.copies import Copy
 from viewlet.core.types import Column, Schema
-from viewlet.dml import Present, Version, changes_of
+from viewlet.dml import Version, changes_of
 from viewlet.errors import (
     BackendError,
     CatalogError,
@@ -36,8 +37,9 @@ from viewlet.errors import (
 from viewlet.gates import INSIDE, VERSION, Gates
 from viewlet.handles import TableHandle, View
 from viewlet.kept import Image, OnConflict
+from viewlet.listing import described, shown
 from viewlet.notebook import Explanation, database_html
-from viewlet.plan.evaluate import ordered_rows, sorted_rows
+from viewlet.plan.evaluate import ordered_rows
 from viewlet.plan.nodes import Query
 from viewlet.plan.scope import tables_of
 from viewlet.references import check_declared
@@ -54,26 +56,7 @@ from viewlet.subscriptions import Subscription, Subscriptions
 from viewlet.tables import Tables
 from viewlet.triggers.program import Program
 from viewlet.triggers.work import Ordered
-from viewlet.values import to_arrow
 from viewlet.views import Contents, EngineFactory, Views
-
-
-@dataclass(frozen=True, slots=True)
-class _Copy:
-    """The rows of a table or of a view with its query, which commits no longer reach."""
-
-    image: Image
-    columns: Schema
-    query: Query | None
-
-    def ordered(self) -> tuple[list[Row], Schema]:
-        """The rows in order, with their columns."""
-        bag = self.image.rows()
-        return (sorted_rows(bag) if self.query is None else ordered_rows(self.query, bag)), self.columns
-
-    def to_arrow(self) -> pa.Table:
-        """The rows in order, as Arrow."""
-        return self.image.to_arrow(self.columns) if self.query is None else to_arrow(*self.ordered())
 
 
 def _existing(folder: Path) -> Path:
@@ -167,8 +150,8 @@ class Database:
     def execute(self, text: str) -> Any:
         """Run SQL statements in order; returns what the last one gives.
 
-        A query gives an Arrow table, EXPLAIN a text, INSERT, UPDATE and DELETE the commit version (its
-        ``rows`` says how many there were), DDL ``None``. Each statement is atomic by itself.
+        A query, SHOW and DESCRIBE give an Arrow table, EXPLAIN a text, what changes rows the commit version
+        (its ``rows`` says how many there were), DDL ``None``. Each statement is atomic by itself.
         """
         with self._open(), _shallow():
             result = None
@@ -191,10 +174,12 @@ class Database:
                 return self.explain(target if isinstance(target, str) else target.sql(self.dialect))
             case parse.Select(query):
                 return adhoc.run(query, self.dialect, lambda name: self.read([name])[name])
-            case parse.Insert() | parse.InsertQuery() | parse.Update() | parse.Delete():
-                return self._change(statement)
+            case parse.Show():
+                return shown(statement, self.catalog)
+            case parse.Describe(name):
+                return described(self.catalog[name])
             case _:
-                assert_never(statement)
+                return self._change(statement)
 
     def _create_table(self, statement: parse.CreateTable) -> None:
         table = statement.table
@@ -483,22 +468,22 @@ class Database:
             copied = self._copy(name)
         return copied.ordered()  # sorting our copy holds nobody up
 
-    def _copy(self, name: str) -> _Copy:
+    def _copy(self, name: str) -> Copy:
         table = self.catalog[name]
         if table.kind is TableKind.VIEW:
-            return _Copy(Image(self._bag(name)), table.columns, self._views[table.name].query)
+            return Copy(Image(self._bag(name)), table.columns, self._views[table.name].query)
         image = self._tables.image(table.name)
         if image is None:
             raise CatalogError(f"stream {name!r} keeps no rows: make it a TABLE, or read a view of it")
-        return _Copy(image, table.columns, None)
+        return Copy(image, table.columns, None)
 
-    def _arrow_copy(self, name: str) -> _Copy:
+    def _arrow_copy(self, name: str) -> Copy:
         """A copy of a relation that is to become Arrow: of most views none of it passes through Python."""
         table = self.catalog[name]
         if table.kind is TableKind.VIEW:
             shown = self._views.output_arrow(table.name, table.columns)
             if shown is not None:
-                return _Copy(Image({}, (shown,)), table.columns, None)
+                return Copy(Image({}, (shown,)), table.columns, None)
         return self._copy(name)
 
     def to_spark(self, name: str) -> Any:

@@ -7,6 +7,7 @@ order in which rows happen to change decides nothing.
 from __future__ import annotations
 
 from collections import Counter
+from decimal import Decimal
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -112,8 +113,43 @@ class Writer:
             f"INSERT INTO {table} ({', '.join(columns)}) SELECT {values} FROM {source} AS w{self.where('w')}"
         )
 
-    def statement(self) -> str:
-        return self.random.choice([self.update, self.update, self.delete, self.insert])()
+    def merge(self) -> tuple[str, str]:
+        """A MERGE, and a query for the target rows that several source rows match."""
+        target, other = self.random.choice([("t", "u"), ("u", "t")])
+        grouped = "SELECT k, max(a) AS a, max(s) AS s FROM {} GROUP BY k"
+        source = self.random.choice([grouped, grouped, "SELECT k, a, s FROM {}"]).format(other)
+        on = self.random.choice(["q.k = w.k", "q.k = w.k", "q.k = w.a", "q.k = w.k AND q.a >= w.a"])
+        clauses, kinds = [], self.random.sample(["MATCHED", "NOT MATCHED", "NOT MATCHED BY SOURCE"], 2)
+        only_deletes = True
+        for kind in kinds:
+            alias = "w" if kind == "NOT MATCHED" else "q"
+            if self.random.random() < 0.5:
+                condition = f"{alias}.a {self.random.choice(['<', '>='])} {self.random.randint(0, 9)}"
+                clauses.append(f"WHEN {kind} AND {condition} THEN {self.action(kind, target)}")
+                only_deletes &= kind != "MATCHED"
+            clauses.append(f"WHEN {kind} THEN {self.action(kind, target)}")
+            only_deletes &= kind != "MATCHED" or clauses[-1].endswith("DELETE")
+        text = f"MERGE INTO {target} AS q USING ({source}) AS w ON {on} {' '.join(clauses)}"
+        pairs = f"{target} AS q JOIN ({source}) AS w ON {on}"
+        several = f"SELECT q.rowid FROM {pairs} GROUP BY q.rowid HAVING count(*) > 1"
+        return text, "SELECT 1 WHERE false" if only_deletes else several
+
+    def action(self, kind: str, target: str) -> str:
+        if kind == "NOT MATCHED":
+            k = self.random.choice(["w.k", "w.k + 100", "w.a"])
+            a = self.random.choice(["w.a", "NULL", "4"])
+            return f"INSERT (s, k, a) VALUES (coalesce(w.s, 'n'), {k}, {a})"
+        if self.random.random() < 0.3:
+            return "DELETE"
+        sources = ["q.a + 1", "NULL", "q.k * 2"] + ["w.a", "w.a - q.k"] * (kind == "MATCHED")
+        text = self.random.choice(["'m'", "q.s || 'y'"])
+        return f"UPDATE SET a = {self.random.choice(sources)}, s = {text}"
+
+    def statement(self) -> tuple[str, str]:
+        """A statement, and a query whose rows say that it must be refused."""
+        write = self.random.choice([self.update, self.update, self.delete, self.insert, self.merge])
+        written = write()
+        return written if isinstance(written, tuple) else (written, "SELECT 1 WHERE false")
 
 
 class Twin:
@@ -130,17 +166,17 @@ class Twin:
             db.view(name).subscribe(self.feeds[name].append, snapshot=True, weights=True)
             self.duck.execute(f"CREATE VIEW {name} AS {query}")
 
-    def run(self, text: str) -> bool:
-        """Run a statement on both; was it allowed?"""
+    def run(self, text: str, forbidden: str = "SELECT 1 WHERE false") -> bool:
+        """Run a statement on both, unless some row is ``forbidden``; was it allowed?"""
+        ambiguous = self.duck.execute(forbidden).fetchall()
         self.duck.execute("BEGIN")
         try:
-            allowed = True
             touched = self.duck.execute(text).fetchall()
         except duckdb.Error:
             allowed = False
         else:
             ((repeated,),) = self.duck.execute("SELECT count(*) - count(DISTINCT k) FROM t").fetchall()
-            allowed = not repeated
+            allowed = not repeated and not ambiguous
         self.duck.execute("COMMIT" if allowed else "ROLLBACK")
         version = self.db.version
         told = {name: len(feed) for name, feed in self.feeds.items()}
@@ -182,7 +218,7 @@ def test_statements_do_what_they_do_in_duckdb(backend: str, seed: int, tmp_path:
         twin = Twin(db)
         twin.run("INSERT INTO t VALUES (1, 10, 1.5, 'x'), (2, NULL, NULL, 'y'), (3, 5, 0.25, 'x')")
         twin.run("INSERT INTO u VALUES (1, 10, 'x'), (1, 10, 'x'), (NULL, 2, NULL), (3, NULL, 'z')")
-        allowed = sum(twin.run(writer.statement()) for _ in range(60))
+        allowed = sum(twin.run(*writer.statement()) for _ in range(60))
         assert allowed >= 20, "too few statements say anything"
         rows = {name: db.table(name).rows() for name in TABLES}
         version = db.version
@@ -251,6 +287,136 @@ def test_refused_statements_leave_no_trace(
     with pytest.raises(error, match=message):
         db.execute(last)
     assert ({name: db.table(name).rows() for name in ("t", "s")}, db.view("v").rows(), db.version) == before
+
+
+@pytest.mark.parametrize(
+    ("text", "error", "message"),
+    [
+        (
+            "USING s ON t.k = s.a WHEN MATCHED THEN UPDATE SET x = s.a",
+            DataError,
+            r"2 rows .* match the row \(1, 10,",
+        ),
+        (
+            "USING s ON t.k = s.a WHEN MATCHED AND t.x > 99 THEN DELETE",
+            DataError,
+            "2 rows of the source match",
+        ),
+        (
+            "USING s ON k = a WHEN NOT MATCHED THEN INSERT (k) VALUES (k)",
+            SqlError,
+            "no column 'k'.* column 72",
+        ),
+        (
+            "USING s ON k = a WHEN NOT MATCHED THEN DELETE",
+            SqlError,
+            "'DELETE' behind WHEN NOT MATCHED .* INSERT",
+        ),
+        ("USING s ON k = a WHEN MATCHED THEN DO NOTHING", SqlError, "DO NOTHING"),
+        (
+            "USING s ON k = a WHEN MATCHED THEN DELETE WHEN MATCHED THEN DELETE",
+            SqlError,
+            "only the last WHEN MATCHED",
+        ),
+        ("USING s ON k = a WHEN NOT MATCHED BY SOURCE THEN UPDATE SET x = a", SqlError, "no column 'a'"),
+        (
+            "USING (SELECT 1 AS k) AS q ON t.k = q.k WHEN MATCHED THEN UPDATE SET *",
+            SqlError,
+            "no column 'x' of 'q'",
+        ),
+        (
+            "USING (SELECT 5 AS a) AS q ON k = a WHEN NOT MATCHED THEN INSERT (k) VALUES (a, 2)",
+            SqlError,
+            "2 values",
+        ),
+        (
+            "USING (SELECT 5 AS a) AS q ON k = a WHEN NOT MATCHED THEN INSERT (k) VALUES (a)",
+            DataError,
+            "NULL in a NOT",
+        ),
+        (
+            "USING (SELECT 5 AS a) AS q ON k = a WHEN NOT MATCHED THEN INSERT (k, z) VALUES (3, 'q')",
+            DataError,
+            "twice",
+        ),
+        ("USING (SELECT 5 AS a) ON k = a WHEN MATCHED THEN DELETE", SqlError, "a subquery with an alias"),
+        ("USING s USING (a) WHEN MATCHED THEN DELETE", SqlError, "MERGE needs ON"),
+        ("USING e ON k = e.a WHEN MATCHED THEN DELETE", CatalogError, "stream 'e' keeps no rows"),
+        ("USING s ON k = max(a) WHEN MATCHED THEN DELETE", SqlError, r"MAX\(a\) in ON of MERGE"),
+    ],
+)
+def test_refused_merges_leave_no_trace(db: Any, text: str, error: type[ViewletError], message: str) -> None:
+    before = db.table("t").rows(), db.view("v").rows(), db.version
+    with pytest.raises(error, match=message):
+        db.execute(f"MERGE INTO t {text}")
+    assert (db.table("t").rows(), db.view("v").rows(), db.version) == before
+
+
+def test_two_source_rows_may_delete_one_row(db: Any) -> None:
+    assert db.execute("MERGE INTO t USING s ON t.k = s.a WHEN MATCHED THEN DELETE").rows == 2
+    assert db.table("t").rows() == [(3, 7, None, "a")]
+
+
+def test_a_star_of_merge_takes_the_columns_of_that_name(db: Any) -> None:
+    source = "SELECT z, 0.5 AS y, k + 1 AS k, NULL AS x, 1 AS more FROM t WHERE k > 1"
+    db.execute(
+        f"MERGE INTO t USING ({source}) AS q ON t.k = q.k WHEN MATCHED THEN UPDATE SET * "
+        "WHEN NOT MATCHED THEN INSERT *"
+    )
+    half = Decimal("0.50")
+    assert db.table("t").rows()[1:] == [
+        (2, None, Decimal(2), "b"),
+        (3, None, half, "b"),
+        (4, None, half, "a"),
+    ]
+
+
+def test_what_there_is_can_be_listed(db: Any) -> None:
+    names = [{"namespace": "", "tableName": name, "isTemporary": False} for name in ("e", "n", "s", "t", "v")]
+    assert db.execute("SHOW TABLES").to_pylist() == names
+    assert db.execute("SHOW TABLES LIKE 'T|n*'").column("tableName").to_pylist() == ["n", "t"]
+    assert db.execute("show views").column("viewName").to_pylist() == ["n", "v"]
+    assert db.execute("SHOW VIEWS '.'").num_rows == 0
+    assert db.execute("DESCRIBE TABLE t").to_pydict() == {
+        "col_name": ["k", "x", "y", "z"],
+        "data_type": ["INT", "BIGINT", "DECIMAL(6,2)", "VARCHAR"],
+        "comment": ["NOT NULL, PRIMARY KEY", None, None, "NOT NULL"],
+    }
+    assert db.execute("DESC n").to_pydict() == {
+        "col_name": ["n"],
+        "data_type": ["BIGINT"],
+        "comment": ["NOT NULL"],
+    }
+    for text, message in [
+        ("SHOW COLUMNS IN t", "SHOW COLUMNS .* SHOW TABLES and SHOW VIEWS"),
+        ("SHOW", "SHOW alone"),
+        ("SHOW TABLES LIKE", "a pattern in quotes"),
+        ("SHOW TABLES IN main", "a pattern in quotes must follow, found 'IN' at line 1, column 13"),
+        ("DESCRIBE EXTENDED t", "nothing may follow, found 'T'"),
+    ]:
+        with pytest.raises(SqlError, match=message):
+            db.execute(text)
+
+
+@pytest.mark.parametrize("dialect", ["duckdb", "postgres"])
+def test_what_there_is_can_be_listed_in_other_dialects(dialect: str) -> None:
+    with viewlet.connect(backend="reference", dialect=dialect) as db:
+        db.execute("CREATE TABLE t (a INT)")
+        assert db.execute("SHOW TABLES").column("tableName").to_pylist() == ["t"]
+        assert db.execute("SHOW TABLES LIKE 'u'").num_rows == 0
+        assert db.execute("DESCRIBE t").column("col_name").to_pylist() == ["a"]
+        assert "recomputed" not in db.execute("EXPLAIN SELECT count(*) AS n FROM t")
+
+
+def test_truncated_tables_are_empty(db: Any) -> None:
+    assert db.execute("TRUNCATE TABLE t").rows == 3
+    assert (db.table("t").rows(), db.view("v").rows()) == ([], [])
+    with pytest.raises(CatalogError, match="'v' is a view"):
+        db.execute("TRUNCATE TABLE v")
+    with pytest.raises(CatalogError, match="keeps no rows"):
+        db.execute("TRUNCATE TABLE e")
+    with pytest.raises(SqlError, match="TRUNCATE of several tables"):
+        db.execute("TRUNCATE TABLE t, s")
 
 
 def test_columns_of_an_insert_go_by_place_or_by_name(db: Any) -> None:

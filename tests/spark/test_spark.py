@@ -160,6 +160,9 @@ STATEMENTS = (
     "UPDATE r SET v = v + (SELECT max(w) FROM s), g = 'c' WHERE k <> 2",
     "UPDATE r SET k = k + 1",
     "DELETE FROM s WHERE k NOT IN (SELECT k FROM r)",
+    """MERGE INTO r USING (SELECT w AS k, max(k) AS v FROM s GROUP BY w) AS q ON r.k = q.k
+       WHEN MATCHED THEN UPDATE SET v = q.v WHEN NOT MATCHED THEN INSERT (k, v) VALUES (q.k, 1)""",
+    "TRUNCATE TABLE s",
 )
 
 

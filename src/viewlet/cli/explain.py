@@ -2,7 +2,7 @@
 
 Every query and every materialized view of the file is explained: the maps that it needs, and what
 each change of a table does to them. CREATE TABLE statements declare the tables, in the file itself
-or in the file given by --schema. No data is read: INSERT, UPDATE and DELETE statements are passed over.
+or in the file given by --schema. No data is read: statements that change or list it are passed over.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import json
 import sys
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from typing import assert_never
 
 from viewlet.cli.files import read_text
 from viewlet.cli.options import add_engine_options, open_database
@@ -91,8 +90,6 @@ def _name(statement: parse.Statement) -> str | None:
 def _program(db: Database, statement: parse.Statement, part: StatementText) -> str | None:
     """How a statement's query is kept; ``None`` if it has none."""
     match statement:
-        case parse.Insert() | parse.InsertQuery() | parse.Update() | parse.Delete() | parse.RefreshView():
-            return None
         case parse.CreateTable() | parse.Drop():
             db.execute(part.placed)
             return None
@@ -104,7 +101,7 @@ def _program(db: Database, statement: parse.Statement, part: StatementText) -> s
         case parse.Select():
             return db.explain(part.placed)
         case _:
-            assert_never(statement)
+            return None
 
 
 def _shown(found: Explanation) -> str:

@@ -1,4 +1,4 @@
-"""INSERT, UPDATE and DELETE: sqlglot's trees to statements.
+"""INSERT, UPDATE, DELETE, TRUNCATE and MERGE: sqlglot's trees to statements.
 
 What a tree says beside what is read here (RETURNING, USING, a conflict clause) is refused, never passed over.
 """
@@ -11,7 +11,19 @@ from sqlglot import exp
 
 from viewlet.sql.ddl import table_name
 from viewlet.sql.position import invalid, unsupported
-from viewlet.sql.statements import Assignment, Delete, Insert, InsertQuery, Update
+from viewlet.sql.statements import (
+    Assignment,
+    Delete,
+    DeleteRow,
+    Insert,
+    InsertQuery,
+    InsertRow,
+    Match,
+    Merge,
+    Update,
+    UpdateRow,
+    When,
+)
 
 
 def insert_of(node: exp.Insert) -> Insert | InsertQuery:
@@ -55,6 +67,61 @@ def delete_of(node: exp.Delete) -> Delete:
     _refuse_rest(node, ("this", "where"), "there is WHERE, which may have subqueries")
     name, alias = _target(node.this)
     return Delete(name, alias, _where(node))
+
+
+def truncate_of(node: exp.TruncateTable) -> Delete:
+    """TRUNCATE TABLE t is DELETE FROM t."""
+    _refuse_rest(node, ("expressions",), "there is TRUNCATE TABLE name")
+    if len(node.expressions) != 1:
+        raise unsupported(node, "TRUNCATE of several tables", "truncate one after the other")
+    name, _ = _target(node.expressions[0])
+    return Delete(name, name, None)
+
+
+def merge_of(node: exp.Merge) -> Merge:
+    """MERGE INTO table [AS alias] USING source ON condition WHEN ... THEN ..."""
+    _refuse_rest(node, ("this", "using", "on", "whens", "using_cond"), "there are USING, ON and WHEN")
+    name, alias = _target(node.this)
+    source, on = node.args["using"], node.args.get("on") or None
+    if not isinstance(source, exp.Table | exp.Subquery | exp.Values) or not source.alias_or_name:
+        raise unsupported(node, "this source of MERGE", "name a table or view, or a subquery with an alias")
+    if on is None:
+        raise invalid(node, "MERGE needs ON with a condition")
+    clauses = tuple(_when(clause) for clause in node.args["whens"].expressions)
+    for place, clause in enumerate(clauses):
+        if any(other.match is clause.match and other.condition is None for other in clauses[:place]):
+            kind = clause.match.value
+            raise invalid(node, f"only the last WHEN {kind} may go without a condition: none comes after it")
+    return Merge(name, alias, source, on, clauses)
+
+
+def _when(node: exp.When) -> When:
+    """One clause; what may be done depends on which of the two rows there is."""
+    if node.args.get("matched"):
+        match = Match.MATCHED
+    else:
+        match = Match.NOT_MATCHED_BY_SOURCE if node.args.get("source") else Match.NOT_MATCHED
+    then = node.args["then"]
+    action: UpdateRow | DeleteRow | InsertRow
+    match then:
+        case exp.Update(expressions=[exp.Star()]) if match is Match.MATCHED:
+            action = UpdateRow(())
+        case exp.Update(expressions=items) if match is not Match.NOT_MATCHED:
+            _refuse_rest(then, ("expressions",), "put the condition behind WHEN ... AND")
+            action = UpdateRow(assignments_of(items))
+        case exp.Var(this="DELETE") if match is not Match.NOT_MATCHED:
+            action = DeleteRow()
+        case exp.Insert(this=exp.Star()) if match is Match.NOT_MATCHED:
+            action = InsertRow((), ())
+        case exp.Insert(this=columns, expression=exp.Tuple(expressions=values)) if match is Match.NOT_MATCHED:
+            _refuse_rest(then, ("this", "expression"), "put the condition behind WHEN ... AND")
+            names = tuple(part.name.lower() for part in columns.expressions) if columns else ()
+            action = InsertRow(names, tuple(values))
+        case _:
+            what = f"{then.sql()[:40]!r} behind WHEN {match.value}"
+            choices = "INSERT" if match is Match.NOT_MATCHED else "UPDATE SET and DELETE"
+            raise unsupported(node, what, f"there is {choices}")
+    return When(match, node.args.get("condition"), action, node)
 
 
 INSERTS = "there are INSERT INTO table [(columns)] VALUES ..., and the same with a query"

@@ -16,20 +16,24 @@ from viewlet.errors import SqlError, UnsupportedError
 from viewlet.sql.catalog import TableKind
 from viewlet.sql.ddl import table_of
 from viewlet.sql.dialects import read_statement
-from viewlet.sql.dml import delete_of, insert_of, update_of
+from viewlet.sql.dml import delete_of, insert_of, merge_of, truncate_of, update_of
 from viewlet.sql.statements import (
     CreateTable,
     CreateView,
     DataChange,
     Delete,
+    Describe,
     Drop,
     Explain,
     Insert,
     InsertQuery,
+    Listing,
+    Merge,
     OnConflict,
     Refresh,
     RefreshView,
     Select,
+    Show,
     Statement,
     Update,
 )
@@ -39,14 +43,18 @@ __all__ = [
     "CreateView",
     "DataChange",
     "Delete",
+    "Describe",
     "Drop",
     "Explain",
     "Insert",
     "InsertQuery",
+    "Listing",
+    "Merge",
     "OnConflict",
     "Refresh",
     "RefreshView",
     "Select",
+    "Show",
     "Statement",
     "Update",
     "parse",
@@ -133,6 +141,10 @@ class _Reader:
             return statement
         if self._accept("EXPLAIN"):
             return self._explain()
+        if self._accept("SHOW"):
+            return self._command()._show()
+        if self._accept("DESCRIBE") or self._accept("DESC"):
+            return self._describe()
         return self._sqlglot_statement()
 
     def _create(self) -> Statement:
@@ -210,15 +222,43 @@ class _Reader:
         )
 
     def _explain(self) -> Explain:
-        """sqlglot takes the rest for one token (and misplaces it), so it is read anew."""
         if self.index == len(self.tokens):
             raise SqlError(f"a query or the name of a view must follow{self._here()}")
-        text = self.tokens[self.index].text
-        start = self.text.index(text, self.tokens[0].end)
-        rest = _Reader(self.text, self.dialect, _tokenize(self._padding(start) + text, self.dialect))
+        rest, text = self._command(), self.tokens[self.index].text
         if len(rest.tokens) == 1:
             return Explain(rest._name(), text)
         return Explain(rest._rest_as_query(), text)
+
+    def _command(self) -> _Reader:
+        """What follows a word after which sqlglot takes all for one token (and misplaces it): read anew."""
+        if len(self.tokens) != self.index + 1:
+            return self
+        text = self.tokens[self.index].text
+        start = self.text.index(text, self.tokens[0].end)
+        return _Reader(self.text, self.dialect, _tokenize(self._padding(start) + text, self.dialect))
+
+    def _show(self) -> Show:
+        views = self._accept("VIEWS") or self._accept("MATERIALIZED", "VIEWS")
+        if not views and not self._accept("TABLES"):
+            what = f"SHOW {self._peek()}" if self.index < len(self.tokens) else "SHOW alone"
+            raise UnsupportedError(
+                f"{what} is not supported{self._here()}; there are SHOW TABLES and SHOW VIEWS"
+            )
+        liked = self._accept("LIKE")
+        return Show(views, self._pattern() if liked or self.index < len(self.tokens) else "*")
+
+    def _pattern(self) -> str:
+        if self.index == len(self.tokens) or self.tokens[self.index].token_type is not TokenType.STRING:
+            raise SqlError(f"a pattern in quotes must follow, found {self._peek()!r}{self._here()}")
+        self.index += 1
+        self._end()
+        return self.tokens[self.index - 1].text
+
+    def _describe(self) -> Describe:
+        self._accept("TABLE")
+        statement = Describe(self._name())
+        self._end()
+        return statement
 
     def _sqlglot_statement(self) -> Statement:
         node = read_statement(self._rest_in_place(), self.dialect)
@@ -231,6 +271,10 @@ class _Reader:
                 return update_of(node)
             case exp.Delete():
                 return delete_of(node)
+            case exp.TruncateTable():
+                return truncate_of(node)
+            case exp.Merge():
+                return merge_of(node)
             case _:
                 what = self.tokens[0].text.upper()
                 raise UnsupportedError(
@@ -309,4 +353,7 @@ DROP_WORDS = {
     ("MATERIALIZED", "VIEW"): TableKind.VIEW,
     ("VIEW",): TableKind.VIEW,
 }
-STATEMENTS = "there are CREATE, DROP, REFRESH, EXPLAIN, SELECT, INSERT, UPDATE and DELETE"
+STATEMENTS = (
+    "there are CREATE, DROP, REFRESH, EXPLAIN, SHOW, DESCRIBE, SELECT, "
+    "INSERT, UPDATE, DELETE, TRUNCATE and MERGE"
+)

@@ -128,5 +128,70 @@ class Delete:
     where: exp.Expr | None
 
 
-DataChange: TypeAlias = Insert | InsertQuery | Update | Delete
-Statement: TypeAlias = CreateTable | CreateView | Drop | RefreshView | Explain | Select | DataChange
+@dataclass(frozen=True, slots=True)
+class UpdateRow:
+    """UPDATE SET column = value, ...; without assignments ``SET *``: every column takes its namesake's."""
+
+    assignments: tuple[Assignment, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteRow:
+    """DELETE."""
+
+
+@dataclass(frozen=True, slots=True)
+class InsertRow:
+    """INSERT [(columns)] VALUES (values); without values ``INSERT *``: those of the columns' namesakes."""
+
+    columns: tuple[str, ...]
+    values: tuple[exp.Expr, ...]
+
+
+class Match(Enum):
+    """Which rows a clause of MERGE is about: pairs, source rows alone, target rows alone."""
+
+    MATCHED = "MATCHED"
+    NOT_MATCHED = "NOT MATCHED"
+    NOT_MATCHED_BY_SOURCE = "NOT MATCHED BY SOURCE"
+
+
+@dataclass(frozen=True, slots=True)
+class When:
+    """WHEN match [AND condition] THEN action; ``node`` is where it stands."""
+
+    match: Match
+    condition: exp.Expr | None
+    action: UpdateRow | DeleteRow | InsertRow
+    node: exp.When
+
+
+@dataclass(frozen=True, slots=True)
+class Merge:
+    """MERGE INTO table [AS alias] USING source ON condition WHEN ... THEN ..., of which the first counts."""
+
+    table: str
+    alias: str
+    source: exp.Table | exp.Subquery | exp.Values
+    on: exp.Expr
+    clauses: tuple[When, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Show:
+    """SHOW TABLES | VIEWS [LIKE pattern]: ``*`` stands for anything, ``|`` between alternatives."""
+
+    views: bool
+    pattern: str
+
+
+@dataclass(frozen=True, slots=True)
+class Describe:
+    """DESCRIBE [TABLE] name."""
+
+    name: str
+
+
+DataChange: TypeAlias = Insert | InsertQuery | Update | Delete | Merge
+Listing: TypeAlias = Show | Describe
+Statement: TypeAlias = CreateTable | CreateView | Drop | RefreshView | Explain | Select | Listing | DataChange
