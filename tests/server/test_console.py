@@ -6,6 +6,7 @@ import json
 import re
 import time
 from collections.abc import Iterator
+from decimal import Decimal
 from itertools import pairwise
 from urllib.parse import quote
 
@@ -280,6 +281,43 @@ def test_both_themes_have_enough_contrast(tab: Tab, database: viewlet.Database) 
         grounds.add(tab.run("getComputedStyle(document.body).backgroundColor"))
         assert [pair for pair in tab.run(CONTRAST) if pair[2] < 4.5] == []
     assert len(grounds) == 2
+
+
+def test_numbers_stand_to_the_right_whatever_their_type(tab: Tab, database: viewlet.Database) -> None:
+    database.execute("CREATE TABLE bills (zip VARCHAR, amount DECIMAL(10,2), large BIGINT, share DOUBLE)")
+    database.insert("bills", [("8001", Decimal("2.50"), 2**60, 0.5), ("8002", None, None, None)])
+    tab.wait("document.querySelector('[data-view=bills]') !== null")
+    tab.click("[data-view=bills]")
+    tab.wait("document.querySelectorAll('#view tbody tr').length === 2")
+    aligned = tab.run(
+        "[...document.querySelectorAll('#view tbody td')].map((cell) => getComputedStyle(cell).textAlign)"
+    )
+    assert aligned == ["start", "right", "right", "right"] * 2
+
+
+@pytest.mark.parametrize("width", [360, 390, 800, 1280])
+def test_nothing_is_cut_off_or_broken_at_any_width(tab: Tab, database: viewlet.Database, width: int) -> None:
+    """Buttons and figures keep to one line, also those of a million rows; nothing lies beside the page."""
+    wait_for_rows(tab, database, "by_broker")
+    tab.call("Emulation.setDeviceMetricsOverride", width=width, height=800, deviceScaleFactor=1, mobile=False)
+    try:
+        tab.run("document.querySelector('.figures span').lastChild.data = '1,000,000'")
+        high = tab.run(
+            "[...document.querySelectorAll('#how, .figures span, .turn button, header dd, .tabs button')]"
+            ".filter((e) => e.getBoundingClientRect().height"
+            " > 1.95 * parseFloat(getComputedStyle(e).lineHeight)).map((e) => e.innerText)"
+        )
+        assert high == []
+        for part in ("views", "program", "changes", "explain"):
+            tab.click(f"#tab-{part}")
+            outside = tab.run(
+                "[...document.querySelectorAll('button, select, label, .legend li, .figures span, #status')]"
+                ".filter((e) => e.offsetParent && e.getBoundingClientRect().right > innerWidth)"
+                ".map((e) => e.innerText)"
+            )
+            assert outside == [], part
+    finally:
+        tab.call("Emulation.clearDeviceMetricsOverride")
 
 
 def test_a_lost_connection_is_shown_and_taken_up_again(tab: Tab) -> None:

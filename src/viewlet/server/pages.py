@@ -34,6 +34,7 @@ class Copy:
     """Rows in order, as of a version."""
 
     version: int
+    types: tuple[str, ...]
     rows: pa.Table
     made: float
     cost: float
@@ -53,6 +54,7 @@ class Pages:
         part = copy.rows.slice(offset, min(limit, MOST_ROWS))
         return {
             "columns": part.column_names,
+            "types": copy.types,
             "rows": json_rows(part),
             "offset": offset,
             "total": copy.rows.num_rows,
@@ -77,9 +79,11 @@ class Pages:
     def _read(self, name: str) -> Copy:
         began = time.thread_time()  # what the reading took, not what it waited
         version = self._database.version  # before reading: the copy is of this version or a later one
-        is_view = self._database.catalog[name].kind is TableKind.VIEW
+        relation = self._database.catalog[name]
+        is_view = relation.kind is TableKind.VIEW
         rows = (self._database.view(name) if is_view else self._database.table(name)).to_arrow()
-        return Copy(version, rows, time.monotonic(), time.thread_time() - began)
+        types = tuple(str(column.type) for column in relation.columns)
+        return Copy(version, types, rows, time.monotonic(), time.thread_time() - began)
 
 
 def json_rows(table: pa.Table) -> list[list[Json]]:

@@ -4,6 +4,7 @@ import { byId, bytes, count, element, milliseconds, rate, sparkline } from "./do
 
 const PAGE = 50;
 const HISTORY = 60;
+const NUMBERS = /INT|DECIMAL|DOUBLE|FLOAT|REAL/; // shown to the right, so that digits stand below each other
 const REFRESH = 500; // milliseconds between two readings of the rows, at least
 
 export class Views {
@@ -125,7 +126,7 @@ export class Views {
     const before = this.shown;
     const texts = page.rows.map((row) => JSON.stringify(row));
     this.shown = new Set(texts);
-    const kinds = page.columns.map((_, i) => page.rows.every((row) => row[i] === null || typeof row[i] === "number") ? "number" : "");
+    const kinds = page.types.map((type) => NUMBERS.test(type) ? "number" : "");
     const cell = (value, i) => value === null ? element("td", { class: `null ${kinds[i]}` }, "NULL")
       : element("td", { class: kinds[i] }, String(value));
     const last = page.offset + page.rows.length;
