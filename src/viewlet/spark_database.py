@@ -13,15 +13,17 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+from sqlglot import exp
 
 from viewlet import adhoc
 from viewlet.backends import Backend
 from viewlet.backends.base import Granularity, Strategy
 from viewlet.backends.spark.catalyst import MARK, dataframe_to_sql
+from viewlet.backends.spark.catalyst.tree import quoted
 from viewlet.backends.spark.engine import SparkEngine, on_spark
 from viewlet.changes import Data
 from viewlet.database import Database
-from viewlet.errors import BackendError, SqlError
+from viewlet.errors import BackendError, DataError, SqlError
 from viewlet.kept import OnConflict
 from viewlet.spark_journal import attach_folder
 from viewlet.sql import parse
@@ -118,10 +120,16 @@ class SparkDatabase(Database):
 
     def create_view(self, name: str, frame: Any) -> None:
         """Create a materialized view from a DataFrame over :meth:`frame` of tables and views."""
-        self.execute(f"CREATE MATERIALIZED VIEW {name} AS {self.sql_of(frame)}")
+        view = exp.to_identifier(name, quoted=True).sql(self.dialect)
+        self.execute(f"CREATE MATERIALIZED VIEW {view} AS {self.sql_of(frame)}")
 
     def sql_of(self, frame: Any) -> str:
         """The SQL text of a DataFrame over :meth:`frame` of tables and views, in the database's dialect."""
+        if not hasattr(frame, "_jdf"):
+            raise SqlError(
+                f"a view is made of a DataFrame over db.frame(name), not of a {type(frame).__name__}: "
+                'for SQL there is db.execute("CREATE MATERIALIZED VIEW name AS ...")'
+            )
         text = dataframe_to_sql(frame)
         return text if self.dialect == "spark" else parse.parse_query(text, "spark").sql(self.dialect)
 
@@ -130,17 +138,25 @@ class SparkDatabase(Database):
         return self._spark.createDataFrame(to_arrow(*self.ordered(name)))
 
     def sql(self, text: str) -> pa.Table:
-        """The result of an ad-hoc query, answered by Spark SQL over temporary views of the same names."""
+        """The result of an ad-hoc query, answered by Spark SQL; views of the session are left alone."""
         from pyspark.errors import PySparkException
 
         with self._open():
             query = parse.parse_query(text, self.dialect)
-            for name in adhoc.named_relations(query):
-                self.to_spark(name).createOrReplaceTempView(name)
+            names = {name: f"viewlet_{name}" for name in adhoc.named_relations(query)}
+            for table in list(query.find_all(exp.Table)):
+                if table.name.lower() in names:
+                    table.set("alias", table.args.get("alias") or exp.TableAlias(this=table.this.copy()))
+                    table.set("this", exp.to_identifier(names[table.name.lower()], quoted=True))
+            for name, own in names.items():
+                self.to_spark(name).createOrReplaceTempView(own)
             try:
                 return self._spark.sql(query.sql("spark")).toArrow()
             except PySparkException as reason:
                 raise SqlError(f"Spark refuses the query: {reason}") from None
+            finally:
+                for own in names.values():
+                    self._spark.catalog.dropTempView(own)
 
     def traffic(self) -> list[Traffic]:
         """What has passed between the driver and the partitions so far, one for each group of views."""
@@ -156,7 +172,18 @@ class SparkDatabase(Database):
 
 
 def local(data: Data) -> Data:
-    """Data that the driver holds: a Spark DataFrame is collected as Arrow."""
-    if type(data).__module__.startswith("pyspark.") and hasattr(data, "toArrow"):
-        return data.toArrow()
-    return data
+    """Data that the driver holds: a Spark DataFrame is collected as Arrow.
+
+    TIMESTAMP has no time zone here, so a moment becomes what a clock of the session's zone shows then.
+    """
+    if not type(data).__module__.startswith("pyspark."):
+        return data
+    frame: Any = data.to_spark() if type(data).__module__.startswith("pyspark.pandas") else data
+    if not hasattr(frame, "toArrow"):
+        return data
+    if frame.isStreaming:
+        raise DataError("a DataFrame that streams has no rows yet: use foreachBatch, or a pipeline")
+    moments = [name for name, kind in frame.dtypes if kind == "timestamp"]
+    if moments:
+        frame = frame.withColumns({name: frame[quoted(name)].cast("timestamp_ntz") for name in moments})
+    return frame.toArrow()

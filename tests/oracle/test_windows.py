@@ -57,9 +57,16 @@ VIEWS = {
                  last_value(k) OVER (ORDER BY k
                    ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING) AS last
                FROM s WINDOW w AS (PARTITION BY a ORDER BY k)""",
+    "kept_rows": """SELECT a, n FROM (SELECT t, a, row_number() OVER (PARTITION BY a ORDER BY d, t) AS n
+                      FROM (SELECT k AS t, a, d FROM s WHERE d > 0) q) p WHERE n <= 2""",
+    "told_apart": """SELECT k, d - lag(d) OVER (ORDER BY k) AS up
+                     FROM (SELECT *, count(*) OVER (PARTITION BY a) AS n FROM s) q WHERE n > 1""",
+    "best_groups": """SELECT a, row_number() OVER (ORDER BY t DESC, a) AS n
+                      FROM (SELECT a, sum(d) AS t FROM s GROUP BY a) q""",
+    "ranked_groups": "SELECT a, row_number() OVER (ORDER BY max(d), a) AS n FROM s GROUP BY a",
     "padded": "SELECT k, lag(d, 1, -k) OVER (ORDER BY k) AS before FROM s",
 }
-FEW = ("shares", "ranks", "running", "best", "of_groups", "near", "neighbours")
+FEW = ("shares", "ranks", "running", "best", "of_groups", "near", "neighbours", "kept_rows", "best_groups")
 
 
 def stream(count: int) -> Stream:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from pyspark.sql import Window
 from pyspark.sql import functions as fn
 
 import viewlet
@@ -113,15 +114,30 @@ def test_a_view_of_a_frame_is_kept(spark: Any) -> None:
     db.close()
 
 
-def test_what_is_not_known_is_refused_by_name(spark: Any, db: SparkDatabase) -> None:
-    nation = db.frame("nation")
+REFUSED: dict[str, Frame] = {
+    "try_": lambda t: t("nation").selectExpr("try_cast(n_name AS int) AS x"),
+    "ESCAPE": lambda t: t("nation").where("n_name LIKE 'a/%' ESCAPE '/'"),
+    "which rows stay": lambda t: t("nation").dropDuplicates(["n_regionkey"]),
+    "unpivot": lambda t: t("nation").unpivot("n_name", ["n_nationkey", "n_regionkey"], "k", "v"),
+    "expression RegExpReplace": lambda t: t("nation").select(fn.regexp_replace("n_name", "a", "b")),
+    "expression RLike: there are LIKE": lambda t: t("nation").where(fn.col("n_name").rlike("a")),
+    "PythonUDF: nothing is known": lambda t: t("nation").select(fn.udf(str)("n_name")),
+    "Sample: it takes other rows": lambda t: t("nation").sample(0.5),
+    "First: which row comes first": lambda t: t("nation").agg(fn.first("n_name")),
+    "GlobalLimit: LIMIT stands at the end": lambda t: t("nation").limit(3).where("n_regionkey > 1"),
+    "type struct": lambda t: t("nation").select(fn.lit(None).cast("struct<a:int>")),
+    "First that ignores NULL": lambda t: t("nation").select(
+        fn.first("n_name", ignorenulls=True).over(Window.orderBy("n_nationkey"))
+    ),
+}
+
+
+@pytest.mark.parametrize("reason", REFUSED)
+def test_what_is_not_known_is_refused_by_name(db: SparkDatabase, reason: str) -> None:
+    with pytest.raises(SqlError, match=reason):
+        db.sql_of(REFUSED[reason](db.frame))
+
+
+def test_data_that_is_no_table_is_refused(spark: Any, db: SparkDatabase) -> None:
     with pytest.raises(SqlError, match="no table of the database"):
         db.sql_of(spark.createDataFrame([(1,)], "a long").where("a > 0"))
-    with pytest.raises(SqlError, match="Expand"):
-        db.sql_of(nation.rollup("n_regionkey").count())
-    with pytest.raises(SqlError, match="try_"):
-        db.sql_of(nation.selectExpr("try_cast(n_name AS int) AS x"))
-    with pytest.raises(SqlError, match="which rows stay"):
-        db.sql_of(nation.dropDuplicates(["n_regionkey"]))
-    with pytest.raises(SqlError, match="Reverse"):
-        db.sql_of(nation.select(fn.reverse("n_name")))

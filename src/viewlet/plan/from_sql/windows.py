@@ -26,13 +26,14 @@ from collections.abc import Callable, Sequence
 from sqlglot import exp
 
 from viewlet.plan.from_sql.blocks import result_name
+from viewlet.plan.from_sql.unique import unique_rows
 from viewlet.plan.from_sql.window_frames import Order, same, seen
-from viewlet.sql.catalog import Catalog, TableKind
+from viewlet.sql.catalog import Catalog
 from viewlet.sql.position import invalid, unsupported
 
 MINE, PEER, NEXT = "__row", "__peer", "__next"
 HINT = "there are aggregates, RANK, DENSE_RANK, ROW_NUMBER, LAG, LEAD, FIRST_VALUE and LAST_VALUE"
-TOTAL = "ORDER BY the PRIMARY KEY of the one table in FROM, or the part of it that PARTITION BY leaves"
+TOTAL = "let ORDER BY end with the PRIMARY KEY of the table, or the part of it that PARTITION BY leaves"
 
 INSIDE = ("from_", "joins", "laterals", "where", "group", "having", "sample", "pivots")
 """The clauses that make the rows over which window functions run."""
@@ -286,19 +287,20 @@ class _Block:
         return exp.Subquery(this=once, alias=exp.TableAlias(this=exp.to_identifier(PEER)))
 
     def _is_total(self, window: exp.Window, within: exp.Expr | None = None) -> bool:
-        """Do no two rows share a place, by the primary key of the one table, of which one column is part?"""
-        select = self._select
-        source = select.args["from_"].this if select.args.get("from_") else None
-        if not isinstance(source, exp.Table) or select.args.get("joins"):
+        """Do no two rows share a place, by columns that tell all rows apart, of which one is part?
+
+        That one is compared by ``=``, so then none of them may be NULL.
+        """
+        unique = unique_rows(self._select, self._catalog, self._shadowed)
+        if unique is None:
             return False
-        name = source.name.lower()
-        if name in self._shadowed or name not in self._catalog or select.args.get("group"):
-            return False
-        table = self._catalog[name]
-        named = {place.name.lower() for place in _places(window) if isinstance(place, exp.Column)}
-        keeps_rows = table.kind in (TableKind.TABLE, TableKind.STATIC)
-        is_part = within is None or (isinstance(within, exp.Column) and within.name.lower() in table.key)
-        return keeps_rows and bool(table.key) and set(table.key) <= named and is_part
+        source = self._select.args["from_"].this.alias_or_name
+        columns = [place for place in _places(window) if isinstance(place, exp.Column)]
+        named = {place.name.lower() for place in columns if place.table in ("", source)}
+        is_part = within is None or (
+            unique.never_null and isinstance(within, exp.Column) and within.name.lower() in unique.columns
+        )
+        return unique.columns <= named and is_part
 
 
 def _places(window: exp.Window) -> list[exp.Expr]:
