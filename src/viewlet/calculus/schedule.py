@@ -26,6 +26,7 @@ from viewlet.calculus.nodes import (
     Nested,
     Query,
     Rel,
+    Term,
     Value,
     arguments,
     factor_variables,
@@ -95,6 +96,8 @@ def _cost(factor: Factor, known: set[str], single: Single | None, brief: Brief |
                 return 3 if single is None or _is_lookup(factor) else 5
             if negated or not binds_keys(factor, frozenset(known)):
                 return NEVER
+            if all(is_computed(term) for term in factor.query):
+                return 6  # a few values, whatever the tables hold
             begins = 500 if all(_starts_known(term.factors, known, brief) for term in factor.query) else 700
             return begins + sum(not _has(key, known) for key in keys)
 
@@ -116,6 +119,11 @@ def _starts_known(factors: Iterable[Factor], known: set[str], brief: Brief | Non
         _is_change(f, brief) or any(isinstance(a, Const) or _has(a, known) for a in arguments(f))
         for f in factors
     )
+
+
+def is_computed(term: Term) -> bool:
+    """Is it about computed values alone, without any row?"""
+    return all(isinstance(f, Cond | Let | Value) for f in term.factors)
 
 
 def binds_keys(factor: Exists, known: frozenset[str]) -> bool:

@@ -166,6 +166,8 @@ def _split(term: Term, atom: MapRef, key: Var, scope: _Scope, *, levels: bool = 
                 return None
             inside.append(factor)
             grown = True
+    if any(_tells(f, key, local) for f in inside):
+        return None  # a lookup of the one value beats a search for it
     outside = [f for f in term.factors if not any(f is i for i in inside)]
     bound = scope.bound | {name for f in outside for name in _binds(f)}
     others = [k for k in atom.keys if isinstance(k, Var) and not is_parameter(k) and k != key]
@@ -184,6 +186,16 @@ def _split(term: Term, atom: MapRef, key: Var, scope: _Scope, *, levels: bool = 
     if any(as_search(case, given) is None for case in cases):
         return None
     return _Split(cases, outside, unbound, given)
+
+
+def _tells(factor: Factor, key: Var, local: set[str]) -> bool:
+    """Does an equality say what the key is, from what is known without it?"""
+    match factor:
+        case Cond(Call("==", (a, b))):
+            pairs = ((a, b), (b, a))
+            return any(x == key and not any(v.name in local for v in variables(e)) for x, e in pairs)
+        case _:
+            return False
 
 
 def _binds(factor: Factor) -> set[str]:

@@ -6,7 +6,8 @@ For a term over tables, with some variables *bound* (by the event, the batch's r
    in them, free of parameters, and not over the event's table with a bound key. Other nested factors are
    *pulled*: they stay in the statement, over maps of their own.
 2. Atoms that share an unbound variable are one component. A component without a table is pulled, unless it
-   enumerates groups by a value that is compared with something outside: then it is a map by that value.
+   enumerates groups by a value that is compared with something outside: then it is a map by that value, also
+   if some keys of the groups are bound.
 3. A nested factor with bound keys joins a component that holds these keys, if a condition compares its value
    with one of the component's own variables. But where an ordered index of a map sums up to that value, or a
    key leads to the few entries that do, the sum is not kept for those who may never ask: to keep it takes as
@@ -101,7 +102,7 @@ class Materializer:
 
     def _components(self, term: Term, needed: frozenset[str], bound: frozenset[str]) -> list[Component]:
         """Rules 1 to 3. A nested factor whose keys its component does not hold is left out, and pulled."""
-        kept = [f for f in term.factors if self._kept(f, bound)]
+        kept = [f for f in term.factors if self._kept(f, bound) or self._is_grouped(f, term, bound)]
         while True:
             atoms = [f for f in term.factors if isinstance(f, Rel) or any(f is k for k in kept)]
             components = [c for c in self._connect(atoms, bound) if _has_table(c) or _is_compared(c, term)]
@@ -154,11 +155,7 @@ class Materializer:
     def _explodes(self, part: Component, edges: list[frozenset[str]], bound: frozenset[str]) -> bool:
         """Is it a cyclic join that primary keys do not bound by one of its tables?"""
         closing = frozenset(n for edge in edges for n in edge if n in bound or n.startswith("@"))
-        atoms = [f for f in part.factors if isinstance(f, Rel)]
-        return is_cyclic([*edges, closing]) and not any(
-            determined([f for f in part.factors if f is not root], set(names), self.registry.catalog)
-            for root, names in zip(atoms, edges, strict=True)
-        )
+        return is_cyclic([*edges, closing]) and not self._has_root(list(part.factors))
 
     def _is_rarely_read(self, part: Component, term: Term, bound: frozenset[str]) -> bool:
         """Do primary keys find its rows, once a sum outside of it has passed a threshold?"""
@@ -176,6 +173,17 @@ class Materializer:
     def _kept(self, factor: Factor, bound: frozenset[str]) -> bool:
         """May a nested factor live inside a map here? Not with a bound key: then a lookup tells its value."""
         return self._keepable(factor) and not _has_bound_key(factor, bound)
+
+    def _is_grouped(self, factor: Factor, term: Term, bound: frozenset[str]) -> bool:
+        """Does it belong to groups that are gone through, by those of their keys that nothing else tells?
+
+        Some of the keys may be bound then: the map has them first, and the others are found by the value.
+        """
+        if not self._keepable(factor):
+            return False
+        told = bound | {v.name for f in term.factors if isinstance(f, Rel) for v in factor_variables(f)}
+        groups = [f for f in term.factors if _is_generator(f) and unbound(f, told)]
+        return any(_keys(factor) <= _keys(group) and _keys(factor) - told for group in groups)
 
     def _keepable(self, factor: Factor) -> bool:
         return (
@@ -336,9 +344,34 @@ class Materializer:
         kept = [f for f in term.factors if isinstance(f, Lift | Extremum | Exists)]
         if not all(self._kept(f, known) for f in kept):
             return False
-        if len(self._components(term, frozenset(key.name for key in keys), known)) != 1:
+        parts = self._components(term, frozenset(key.name for key in keys), known)
+        if len(parts) != 1 and not self._are_linked(parts, term):
             return False
         return binds_all((term,), keys)
+
+    def _are_linked(self, parts: list[Component], term: Term) -> bool:
+        """Do conditions link the components, and do primary keys find all rows from those of one table?
+
+        Who reads them apart goes through pairs at every event; the join has no more rows than the one table.
+        """
+        names = [{v.name for v in factor_variables(f)} for f in term.factors if isinstance(f, Cond)]
+        linked, waiting = set(parts[0].own), parts[1:]
+        while found := [p for p in waiting if any(own & linked and own & p.own for own in names)]:
+            linked |= frozenset().union(*(p.own for p in found))
+            waiting = [p for p in waiting if p not in found]
+        return not waiting and self._has_root([f for p in parts for f in p.factors])
+
+    def _has_root(self, factors: list[Factor]) -> bool:
+        """Do the rows of one table find at most one row of each of the others by its primary key?"""
+        return any(
+            determined(
+                [f for f in factors if f is not root],
+                {v.name for v in factor_variables(root)},
+                self.registry.catalog,
+            )
+            for root in factors
+            if isinstance(root, Rel)
+        )
 
     def _is_of_groups(self, term: Term, keys: tuple[Var, ...]) -> bool:
         """Does it enumerate groups and compute with their values, all of which a map can follow?

@@ -141,7 +141,7 @@ def _term_accesses(
                 inner = given_keys(factor, known)
                 found += _nested(a for t in query for a in _term_accesses(t, inner, loops, searches))
                 if isinstance(factor, Exists) and not all(k.name in known or is_parameter(k) for k in keys):
-                    loops = (*loops, _enumerated(factor))
+                    loops = (*loops, _enumerated(factor, inner))
         known |= {var.name for var in factor_variables(factor)}
     return found
 
@@ -194,10 +194,11 @@ def given_keys(factor: Nested, known: set[str]) -> frozenset[str]:
     return frozenset(key.name for key in factor.keys if key.name in known)
 
 
-def _enumerated(factor: Exists) -> str:
+def _enumerated(factor: Exists, given: frozenset[str]) -> str:
     match factor.query:
-        case (Term((MapRef(name),)),):
-            return f"groups of {name}"
+        case (Term((MapRef(name) as groups,)),):
+            known = any(is_parameter(v) or v.name in given for v in factor_variables(groups))
+            return _visited(name, "slice") if known else f"groups of {name}"
         case _:
             return "the keys of a change"
 
