@@ -235,6 +235,24 @@ def test_like_escape_is_a_backslash_unless_given_and_must_escape_something() -> 
             apply("like", ("a", VARCHAR), (pattern, VARCHAR), type=BOOLEAN)
 
 
+@given(
+    st.text(alphabet="a/é😀", max_size=9), st.text(alphabet="/a", min_size=1, max_size=2), st.integers(1, 5)
+)
+def test_parts_of_a_text_are_duckdbs(s: str, delimiter: str, n: int) -> None:
+    for number in (n, -n):
+        expected = duckdb.execute("SELECT split_part(?, ?, ?)", [s, delimiter, number]).fetchone()
+        assert (
+            apply("split_part", (s, VARCHAR), (delimiter, VARCHAR), (number, INT), type=VARCHAR),
+        ) == expected
+
+
+def test_a_text_has_no_part_before_the_first_and_an_empty_delimiter_cuts_nothing() -> None:
+    with pytest.raises(ValueRangeError, match="counted from 1"):
+        apply("split_part", ("a/b", VARCHAR), ("/", VARCHAR), (0, INT), type=VARCHAR)
+    parts = [apply("split_part", ("ab", VARCHAR), ("", VARCHAR), (n, INT), type=VARCHAR) for n in (1, -1, 2)]
+    assert parts == ["ab", "ab", ""]
+
+
 STRING_FUNCTIONS = {
     "upper": "upper(s)",
     "lower": "lower(s)",
@@ -318,6 +336,9 @@ def test_dates_are_duckdbs(days: int, n: int, clock: int) -> None:
     assert apply("add_days", (days, DATE), (n, INT), type=DATE) == calendar.days_of(later)
     assert apply("days_between", (days + n, DATE), (days, DATE), type=INT) == n
     assert apply("add_micros", (micros, TIMESTAMP), (n, BIGINT), type=TIMESTAMP) == micros + n
+    (since_1970,) = duckdb.execute("SELECT epoch_us(?::TIMESTAMP)", [moment]).fetchone() or ()
+    assert apply("unix_micros", (micros, TIMESTAMP), type=BIGINT) == since_1970
+    assert apply("unix_millis", (micros, TIMESTAMP), type=BIGINT) == since_1970 // 1_000
 
 
 @given(DAYS, st.integers(0, calendar.MICROS_PER_DAY - 1))

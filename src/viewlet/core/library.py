@@ -176,6 +176,19 @@ def _replace(text: str, search: str, replacement: str) -> str:
     return text.replace(search, replacement) if search else text
 
 
+def _split_part(text: str, delimiter: str, number: int) -> str:
+    """Part ``number``, counted from 1 or, below 0, from the end; an empty delimiter splits nothing.
+
+    >>> _split_part("a/b", "/", 2), _split_part("a/b", "/", -2), _split_part("a/b", "/", 3)
+    ('b', 'a', '')
+    """
+    if not number:
+        raise ValueRangeError(f"split_part({text}, {delimiter}, 0): parts are counted from 1")
+    parts = text.split(delimiter) if delimiter else [text]
+    place = number - 1 if number > 0 else len(parts) + number
+    return parts[place] if 0 <= place < len(parts) else ""
+
+
 def _pad(text: str, width: int, padding: str, on_left: bool) -> str:
     missing = width - len(text)
     if missing <= 0 or not padding:
@@ -322,6 +335,7 @@ FUNCTIONS: Mapping[str, Builder] = {
     "rpad": _untyped(lambda text, width, padding=" ": _pad(text, width, padding, on_left=False)),
     "repeat": _untyped(lambda text, n: text * n),
     "reverse": _untyped(lambda text: text[::-1]),
+    "split_part": _untyped(_split_part),
     "year": _date_part(lambda days: calendar.date_of(days).year),
     "quarter": _date_part(lambda days: (calendar.date_of(days).month + 2) // 3),
     "month": _date_part(lambda days: calendar.date_of(days).month),
@@ -333,6 +347,8 @@ FUNCTIONS: Mapping[str, Builder] = {
     "hour": _clock_part(calendar.SUBDAY_UNITS["hour"], 24),
     "minute": _clock_part(calendar.SUBDAY_UNITS["minute"], 60),
     "second": _second,
+    "unix_millis": _untyped(lambda micros: micros // 1_000),
+    "unix_micros": _untyped(lambda micros: micros),
     "date_trunc": _date_trunc,
     "add_days": _untyped(_add_days),
     "add_months": _add_months,

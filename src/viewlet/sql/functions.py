@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 from sqlglot import exp
 
 from viewlet.core.scalar import Const, Scalar, call
-from viewlet.core.types import BOOLEAN, DATE, DOUBLE, INT, TIMESTAMP, VARCHAR, Type, decimal
+from viewlet.core.types import BIGINT, BOOLEAN, DATE, DOUBLE, INT, TIMESTAMP, VARCHAR, Type, decimal
 from viewlet.errors import SqlError
 from viewlet.sql import scalars
 from viewlet.sql.intervals import MICROS, MONTHS, Interval, add_interval
@@ -219,6 +219,16 @@ def _replace(node: exp.Replace, read: Reader) -> Scalar:
     )
 
 
+def _split_part(node: exp.SplitPart, read: Reader) -> Scalar:
+    whole, delimiter = (scalars.text(read(part)) for part in (node.this, node.args["delimiter"]))
+    number = scalars.whole(read(node.args["part_index"]), "split_part")
+    return call("split_part", whole, delimiter, number, type=VARCHAR)
+
+
+def _since_1970(op: str) -> Builder:
+    return lambda node, read: call(op, scalars.cast(read(node.this), TIMESTAMP), type=BIGINT)
+
+
 def _pad(node: exp.Pad, read: Reader) -> Scalar:
     pattern = node.args.get("fill_pattern")
     filling = scalars.text(read(pattern)) if pattern else Const(" ", VARCHAR)
@@ -359,6 +369,7 @@ FUNCTIONS: Mapping[type[exp.Expr], Builder] = {
     exp.Contains: _two_texts("contains"),
     exp.Pad: _pad,
     exp.Repeat: _repeat,
+    exp.SplitPart: _split_part,
     exp.Extract: _extract,
     exp.Year: _part("year"),
     exp.Quarter: _part("quarter"),
@@ -373,6 +384,8 @@ FUNCTIONS: Mapping[type[exp.Expr], Builder] = {
     exp.Hour: _part("hour"),
     exp.Minute: _part("minute"),
     exp.Second: _part("second"),
+    exp.UnixMillis: _since_1970("unix_millis"),
+    exp.UnixMicros: _since_1970("unix_micros"),
     exp.TsOrDsToDate: _to_date,
     exp.TsOrDsAdd: _add(1),
     exp.DateAdd: _add(1),

@@ -91,6 +91,7 @@ OPERATIONS: Mapping[str, str] = {
     "rpad": "(a VARCHAR, n INT, padding VARCHAR) cut to n if longer",
     "repeat": "(a VARCHAR, n INT)",
     "reverse": "(a VARCHAR)",
+    "split_part": "(a VARCHAR, delimiter VARCHAR, n INT) from 1, below 0 from the end; '' beyond; not 0",
     # dates and times; x is DATE or TIMESTAMP
     "year": "(x) INT",
     "quarter": "(x) INT",
@@ -103,6 +104,8 @@ OPERATIONS: Mapping[str, str] = {
     "hour": "(x TIMESTAMP) INT",
     "minute": "(x TIMESTAMP) INT",
     "second": "(x TIMESTAMP) whole seconds if INT, with microseconds if DECIMAL(8,6)",
+    "unix_millis": "(x TIMESTAMP) since 1970, rounded down, BIGINT",
+    "unix_micros": "(x TIMESTAMP) since 1970, BIGINT",
     "date_trunc": "(unit VARCHAR literal: year quarter month week day hour minute second, x) x's type",
     "add_days": "(x DATE, n INT) DATE",
     "add_months": "(x, n INT) x's type; the day is clamped to the month's last",

@@ -257,6 +257,14 @@ def _clock_part(unit: str, count: int) -> Builder:
     return build
 
 
+def _since_1970(unit: int) -> Builder:
+    def build(scalars: Scalars, call: Call) -> CValue:
+        text = "{}" if unit == 1 else f"vl_floor_div({{}}, {unit})"
+        return scalars.strict(call, lambda args: CValue(text.format(args[0].text), Form.I64))
+
+    return build
+
+
 def date_trunc(scalars: Scalars, call: Call) -> CValue | None:
     """The start of the unit that holds a date or a moment; the unit is a literal."""
     unit = call.args[0]
@@ -331,6 +339,8 @@ STRICT: Mapping[str, Builder] = {
     "hour": _clock_part("hour", 24),
     "minute": _clock_part("minute", 60),
     "second": _clock_part("second", 60),
+    "unix_millis": _since_1970(1_000),
+    "unix_micros": _since_1970(1),
     "date_trunc": date_trunc,
     "add_days": _of_date("vl_date_add_days({0}, {1}, &a->errors)"),
     "add_months": _of_date("vl_date_add_months({0}, {1}, &a->errors)"),
