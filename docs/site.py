@@ -26,7 +26,7 @@ PROJECT = Path(__file__).parents[1]
 
 GUIDES = (
     *("sql", "command_line", "clients", "connectors", "durability", "operations"),
-    *("spark", "sketches", "linalg", "signals"),
+    *("spark", "sketches", "linalg", "signals", "cookbook"),
 )
 
 NAVIGATION = {

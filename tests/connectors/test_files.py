@@ -297,3 +297,20 @@ def test_arrow_pandas_and_polars_need_no_connector(tmp_path: Path) -> None:
         for data in (table, table.to_pandas(), pytest.importorskip("polars").from_arrow(table)):
             db.insert("t", data)
         assert len(db.table("t")) == 6
+
+
+def test_files_that_are_not_finished_are_passed_over(tmp_path: Path) -> None:
+    """Spark writes below ``_temporary``, rsync to ``.name``; the name of the folder itself does not count."""
+    folder = tmp_path / "_landing"
+    (folder / "_temporary" / "0").mkdir(parents=True)
+    for name in ("_temporary/0/part-0.csv", ".1.csv", "_2.csv"):
+        (folder / name).write_text("half,a li")
+    (folder / "3.csv").write_text("a\n1\n")
+    with viewlet.connect(backend="reference") as db:
+        db.execute("CREATE TABLE r (a BIGINT)")
+        assert run(db, Files(folder, "r")) == 1
+        assert db.table("r").rows() == [(1,)]
+        (folder / ".1.csv").write_text("a\n2\n")
+        (folder / ".1.csv").rename(folder / "1.csv")
+        assert run(db, Files(folder, "r")) == 1
+        assert db.table("r").rows() == [(1,), (2,)]

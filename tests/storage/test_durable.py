@@ -399,6 +399,14 @@ def test_wrong_targets_and_options(path: Path) -> None:
         db.checkpoint()
 
 
+def test_places_where_nothing_can_be_written(tmp_path: Path) -> None:
+    for place, kind in ((tmp_path, "folder"), ("/dev/null", "device")):
+        with pytest.raises(StorageError, match=f"it is a {kind}, not a file"):
+            viewlet.connect(place)
+    with pytest.raises(StorageError, match=r"cannot be opened: .*x\.viewlet-lock must be written beside it"):
+        viewlet.connect("/proc/x.viewlet")  # as in a folder that is read-only, for any user
+
+
 @pytest.mark.parametrize("checkpoint", [False, True])
 def test_rows_replaced_by_key_among_many(
     tmp_path: Path, checkpoint: bool, monkeypatch: pytest.MonkeyPatch

@@ -107,7 +107,8 @@ class Files:
     def _files(self) -> list[Path]:
         if self._path.is_dir():
             known = {f".{self._format}"} if self._format else SUFFIXES.keys()
-            return sorted(p for p in self._path.rglob("*") if p.is_file() and p.suffix in known)
+            found = (p for p in self._path.rglob("*") if p.suffix in known and p.is_file())
+            return sorted(p for p in found if not _is_hidden(p.relative_to(self._path)))
         if not self._path.exists():
             raise ConnectorError(f"there is no file or folder {self._path}")
         if self._format is None and self._path.suffix not in SUFFIXES:
@@ -163,6 +164,15 @@ class Files:
                     raise ConnectorError(f"{where}: not rows of {table.name!r}: {reason}") from None
                 at += len(chunk)
                 yield data, _Place(at, size)
+
+
+def _is_hidden(path: Path) -> bool:
+    """Is it a file that is not finished, or not data, by the custom of Hadoop, rsync and others?
+
+    >>> _is_hidden(Path("day=1/0.csv")), _is_hidden(Path("_temporary/0.csv")), _is_hidden(Path(".1.csv"))
+    (False, True, True)
+    """
+    return any(part.startswith((".", "_")) for part in path.parts)
 
 
 def _header(file: io.BufferedIOBase, path: Path) -> list[str] | None:

@@ -84,7 +84,11 @@ class LockFile:
     def _acquire(self, container: Path) -> int:
         until = time.monotonic() + ORPHAN_SECONDS
         while True:
-            descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            try:
+                descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            except OSError as reason:
+                why = f"{reason.strerror} ({self.path.name} must be written beside it)"
+                raise StorageError(f"{container} cannot be opened: {why}") from None
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 if os.path.samestat(os.fstat(descriptor), os.stat(self.path)):

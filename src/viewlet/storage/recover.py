@@ -55,8 +55,10 @@ def open_into(
     path = path.resolve()
     if not path.parent.is_dir():
         raise StorageError(f"{path} cannot be created: there is no folder {path.parent}")
-    if path.is_dir():
-        raise StorageError(f"{path} cannot be opened: it is a folder, not a file")
+    if path.exists() and not path.is_file():
+        raise StorageError(
+            f"{path} cannot be opened: it is a {'folder' if path.is_dir() else 'device'}, not a file"
+        )
     lock = LockFile(path, durability)
     container = None
     try:
