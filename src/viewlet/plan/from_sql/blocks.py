@@ -64,7 +64,7 @@ def select_block(part: Part, outer: Scope | None, context: Context) -> Body:
         condition = clause.condition(where.this)
         plan = filtered(plan, clause, condition)
     group = select.args.get("group")
-    aggregates = Aggregates(context, scope, grouped=bool(group and group.expressions))
+    aggregates = Aggregates(context, scope, grouped=_has_groups(select))
     selecting = Clause("SELECT", context, scope, aggregates)
     items = _select_list(select, selecting)
     aliases = {item.name: item.scalar for item in items if isinstance(item.node, exp.Alias)}
@@ -136,14 +136,23 @@ def result_name(node: exp.Expr) -> str:
     return node.sql(dialect="spark").lower()
 
 
+def _has_groups(select: exp.Select) -> bool:
+    """Is there something to group by, so that no rows make no groups?"""
+    group = select.args.get("group")
+    if group is None or group.expressions or not group.args.get("all"):
+        return bool(group and group.expressions)
+    return any(item.find(exp.AggFunc) is None for item in select.expressions)
+
+
 def _group_by(
     group: exp.Group, items: Sequence[Item], aliases: Mapping[str, Scalar], selecting: Clause
 ) -> dict[Scalar, Var]:
-    """The grouping expressions, each with its variable."""
-    if group.args.get("all"):
-        raise unsupported(group, "GROUP BY ALL", "list the columns")
+    """The grouping expressions, each with its variable; ALL are the items without aggregates."""
+    if group.args.get("all") and group.expressions:
+        raise unsupported(group, "GROUP BY ALL with columns", "write GROUP BY ALL, or list the columns")
+    every = _items_without_aggregates(items, selecting) if group.args.get("all") else None
     groups: dict[Scalar, Var] = {}
-    for scalar in _grouped(group.expressions, items, aliases, selecting):
+    for scalar in every or _grouped(group.expressions, items, aliases, selecting):
         if scalar not in groups:
             stem = next((item.name for item in items if item.scalar == scalar), "group")
             groups[scalar] = scalar if isinstance(scalar, Var) else selecting.context.define(stem, scalar)
@@ -166,6 +175,17 @@ def _grouped(
         if clause.nested or read & unusable:
             raise unsupported(node, "a subquery in GROUP BY", "compute it in a derived table")
         yield scalar
+
+
+def _items_without_aggregates(items: Sequence[Item], selecting: Clause) -> Iterator[Scalar]:
+    unusable = {nested.output.name for nested in selecting.nested}
+    computed = {var.name for var in (selecting.aggregates.calls.values() if selecting.aggregates else ())}
+    for item in items:
+        read = {var.name for var in variables(item.scalar)}
+        if read & unusable:
+            raise unsupported(item.node, "a subquery in GROUP BY ALL", "compute it in a derived table")
+        if not read & computed:
+            yield item.scalar
 
 
 def _position(node: exp.Expr, items: Sequence[Item]) -> Item | None:
@@ -253,11 +273,27 @@ def _projected(
     distinct = select.args.get("distinct")
     if distinct is not None and distinct.args.get("on"):
         raise unsupported(select, "DISTINCT ON", "use GROUP BY with min or max")
+    shown = {var.name for var in defined.values()}
+    sort_keys = []
     for scalar, node in keys:
-        if scalar not in defined and not isinstance(scalar, Const):
+        over = _over_result(scalar, defined)
+        if isinstance(over, Const):
+            continue
+        if not {var.name for var in variables(over)} <= shown:
             if distinct is not None:
                 raise invalid(node, "with DISTINCT, ORDER BY may only name columns of the result")
-            defined[scalar] = scalar if isinstance(scalar, Var) else context.define("sort", scalar)
+            if scalar not in defined:
+                defined[scalar] = scalar if isinstance(scalar, Var) else context.define("sort", scalar)
+            over = defined[scalar]
+        sort_keys.append(sort_key(over, node))
     plan = Project(plan, tuple((var, scalar) for scalar, var in defined.items()))
-    sort_keys = tuple(sort_key(defined[scalar], node) for scalar, node in keys if scalar in defined)
-    return Body(Distinct(plan) if distinct is not None else plan, columns, sort_keys)
+    return Body(Distinct(plan) if distinct is not None else plan, columns, tuple(sort_keys))
+
+
+def _over_result(scalar: Scalar, defined: Mapping[Scalar, Var]) -> Scalar:
+    """A scalar that reads columns of the result in place of what they are defined by."""
+    if scalar in defined:
+        return defined[scalar]
+    if not isinstance(scalar, Call):
+        return scalar
+    return rebuild(scalar, lambda part: _over_result(part, defined))

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from sqlglot import exp
 
-from viewlet.core.scalar import Scalar, Var, call, nullable, variables
-from viewlet.core.types import BIGINT, BOOLEAN, DOUBLE, NULL, VARCHAR, Type
+from viewlet.core.scalar import Const, Scalar, Var, call, nullable, variables
+from viewlet.core.types import BIGINT, BOOLEAN, DOUBLE, INT, NULL, VARCHAR, Type
 from viewlet.plan.facts import aggregate_may_be_null, has_one_row
 from viewlet.plan.from_sql.context import Body, Context
 from viewlet.plan.nodes import (
@@ -184,14 +184,13 @@ class Aggregates:
         if op is None:
             known = "count, sum, avg, min, max, stddev, variance, covariance, regression, max_by and min_by"
             raise unsupported(node, f"the aggregate {_called(node)}", f"there are {known}")
-        inner, distinct = node.this, False
-        if isinstance(inner, exp.Distinct):
-            distinct = True
-            if len(inner.expressions) != 1:
-                raise unsupported(
-                    node, "DISTINCT over several columns", "count the rows of a SELECT DISTINCT"
-                )
-            inner = inner.expressions[0]
+        inner, distinct = node.this, isinstance(node.this, exp.Distinct)
+        if distinct and len(inner.expressions) > 1:
+            if op != "count":
+                raise unsupported(node, f"{op} of several columns", "aggregate one expression")
+            several = [self.arguments.scalar(part) for part in inner.expressions]
+            return AggregateCall(op, self._argument(node, op, _as_one(several)), True, condition)
+        inner = inner.expressions[0] if distinct else inner
         if node.expressions:
             raise unsupported(node, f"{op} of several arguments", "aggregate one expression")
         if isinstance(inner, exp.Star):
@@ -221,6 +220,17 @@ class Aggregates:
         if not argument.type.is_numeric:
             raise TypeMismatchError(f"{op} needs numbers, got {argument.type}")
         return argument
+
+
+def _as_one(parts: Sequence[Scalar]) -> Scalar:
+    """A text that is the same for the same values alone: ``3:abcd`` for abc and d; NULL if one of them is."""
+    texts = [scalars.cast(part, VARCHAR) for part in parts]
+    sized = [
+        piece
+        for text in texts[:-1]
+        for piece in (scalars.cast(call("length", text, type=INT), VARCHAR), Const(":", VARCHAR), text)
+    ]
+    return call("concat", *sized, texts[-1], type=VARCHAR)
 
 
 def _called(node: exp.Expr) -> str:

@@ -61,8 +61,8 @@ def resolve_by_place(query: exp.Query, catalog: Catalog) -> Query:
 
 
 def _mentioned(query: exp.Query) -> frozenset[str] | None:
-    """All names in a query, ``None`` if there is a star or NATURAL join: then every column may be meant."""
-    if any(join.method == "NATURAL" for join in query.find_all(exp.Join)):
+    """All names in a query, ``None`` if there is a star, NATURAL or PIVOT: then every column may be meant."""
+    if query.find(exp.Pivot) or any(join.method == "NATURAL" for join in query.find_all(exp.Join)):
         return None
     if any(
         not isinstance(star.parent, exp.Count) and not _in_exists(star) for star in query.find_all(exp.Star)

@@ -10,6 +10,7 @@ from viewlet.core.scalar import TRUE, Scalar, call
 from viewlet.core.types import BOOLEAN
 from viewlet.plan.from_sql.clauses import Clause, applied, common_type, filtered
 from viewlet.plan.from_sql.context import Body, Context
+from viewlet.plan.from_sql.pivots import grouped_of
 from viewlet.plan.nodes import (
     Apply,
     ExistsQuery,
@@ -59,6 +60,8 @@ def _joined(first: exp.Expr, joins: list[exp.Join], outer: Scope | None, context
     chain = _item(first, Relation(Unit()), outer, context)
     crossed: Relation | None = None
     for join in joins:
+        if join.args.get("pivots"):  # the whole of FROM, which the tree does not show
+            raise unsupported(join, "PIVOT behind a join", "put the join into a subquery in FROM")
         if _is_comma(join):
             crossed = chain if crossed is None else _cross(crossed, chain)
             chain = _item(join.this, crossed, outer, context)
@@ -92,6 +95,8 @@ def _item(node: exp.Expr, left: Relation, outer: Scope | None, context: Context)
     for part, name in REFUSED_PARTS.items():
         if node.args.get(part):
             raise unsupported(node, name, "select from the table itself")
+    if node.args.get("pivots"):
+        return _pivoted(node, left, outer, context)
     match node:
         case exp.Table(this=exp.Identifier()):
             relation = _table(node, outer, context)
@@ -114,12 +119,22 @@ def _item(node: exp.Expr, left: Relation, outer: Scope | None, context: Context)
 
 REFUSED_PARTS = {
     "sample": "TABLESAMPLE",
-    "pivots": "PIVOT",
     "version": "time travel",
     "when": "time travel",
     "laterals": "LATERAL VIEW",
     "ordinality": "WITH ORDINALITY",
 }
+
+
+def _pivoted(node: exp.Expr, left: Relation, outer: Scope | None, context: Context) -> Relation:
+    """``FROM source PIVOT (...)``, read as the grouped query that it is."""
+    if not isinstance(node.parent, exp.From):
+        raise unsupported(node, "PIVOT behind a join", "put the join into a subquery in FROM")
+    plain = node.copy()
+    plain.set("pivots", None)
+    columns = [name for name, _ in _item(plain, left, outer, context).scope(None).star()]
+    body = context.read(grouped_of(node.args["pivots"], columns, plain), outer, context)
+    return _renamed(Relation(body.plan, (Source("", body.columns),)), node.args["pivots"][0])
 
 
 def _with_own_joins(node: exp.Expr, relation: Relation, outer: Scope | None, context: Context) -> Relation:
