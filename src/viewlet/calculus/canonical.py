@@ -8,8 +8,8 @@ equality because of the limit costs a duplicate map, never a wrong one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Set
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import groupby, islice, permutations, product
 from typing import TypeGuard
@@ -56,19 +56,39 @@ class Canonical:
 def canonical_form(query: Query, keys: tuple[Var, ...]) -> Canonical:
     """The canonical form of ``keys -> query``.
 
-    Variables are equal by name, so what is remembered of a query may be that of another with the same names:
-    it tells the places of keys, and the keys with their types are those given.
+    What is remembered may be that of a query that differs by names alone, as most of a program's do: it tells
+    the places of keys, and the keys with their names and types are those given.
 
     >>> from viewlet.core.types import BIGINT, VARCHAR
-    >>> [str(canonical_form((), (Var("a", kind),)).keys[0].type) for kind in (BIGINT, VARCHAR)]
+    >>> [str(canonical_form((), (Var(*key),)).keys[0].type) for key in (("a", BIGINT), ("b", VARCHAR))]
     ['BIGINT', 'VARCHAR']
     """
-    text, orders = _canonical_places(query, keys)
-    return Canonical(text, tuple(tuple(keys[i] for i in order) for order in orders))
+    text, orders = _canonical_places(_Spelled(_spelling(query, keys), query, keys))
+    return Canonical(text, tuple([tuple([keys[i] for i in order]) for order in orders]))
+
+
+@dataclass(frozen=True, slots=True)
+class _Spelled:
+    """``keys -> query``, equal to any other that is spelled alike."""
+
+    spelling: str
+    query: Query = field(compare=False)
+    keys: tuple[Var, ...] = field(compare=False)
+
+
+def _spelling(query: Query, keys: tuple[Var, ...]) -> str:
+    """The text of a query as it stands, each variable called after where it first occurs."""
+    names = {key.name: f"k{i}" for i, key in enumerate(keys)}
+    spelled = [names[key.name] for key in keys]
+    numbers = dict(names)
+    for term in query:
+        spelled.append(f"{term.coefficient} * {_in_order(term.factors, numbers, len(names))}")
+    return " + ".join(spelled)
 
 
 @lru_cache(maxsize=50_000)
-def _canonical_places(query: Query, keys: tuple[Var, ...]) -> tuple[str, tuple[tuple[int, ...], ...]]:
+def _canonical_places(spelled: _Spelled) -> tuple[str, tuple[tuple[int, ...], ...]]:
+    query, keys = spelled.query, spelled.keys
     place = {key.name: i for i, key in enumerate(keys)}
     texts: dict[str, list[tuple[int, ...]]] = {}
     for order in islice(_key_orders(query, keys), LIMIT):
@@ -165,13 +185,17 @@ def _rank(factor: Factor) -> int:
             return 3
 
 
-def _numbered(factors: list[Factor], names: Mapping[str, str]) -> str:
-    numbers = dict(names)
+def _numbered(factors: Iterable[Factor], names: Mapping[str, str]) -> str:
+    return _in_order(factors, dict(names), len(names))
+
+
+def _in_order(factors: Iterable[Factor], numbers: dict[str, str], given: int) -> str:
+    """The factors in this order; names beyond those ``given`` are numbered as they come, and noted."""
 
     def name(var: Var) -> str:
         if is_parameter(var):
             return var.name
-        return numbers.setdefault(var.name, f"x{len(numbers) - len(names)}")
+        return numbers.setdefault(var.name, f"x{len(numbers) - given}")
 
     return " * ".join([_factor_text(factor, name) for factor in factors])
 

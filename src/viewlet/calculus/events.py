@@ -49,7 +49,7 @@ class TupleEvent:
         return self.change(atom)[:-1]
 
     def _parameter(self, column: str) -> Var:
-        return next(var for var in self.parameters if var.name == f"@{column}")
+        return next(Var(f"@{c.name}", c.type, c.nullable) for c in self.table.columns if c.name == column)
 
 
 @dataclass(frozen=True, slots=True)

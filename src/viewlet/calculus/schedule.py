@@ -52,18 +52,23 @@ def schedule(
     """
     known = set(bound)
     pending = list(factors)
+    costs = [_cost(factor, known, single, brief) for factor in pending]
     ordered: list[Factor] = []
     while pending:
-        costs = [_cost(factor, known, single, brief) for factor in pending]
-        best = min(range(len(pending)), key=costs.__getitem__)
+        best = costs.index(min(costs))
         if costs[best] >= NEVER:
             names = sorted({v.name for f in pending for v in factor_variables(f)} - known)
             raise CalculusError(
                 f"nothing binds {', '.join(names)} in a product of {len(ordered) + len(pending)} factors"
             )
         factor = _as_let(pending.pop(best), known)
+        del costs[best]
         ordered.append(factor)
-        known |= {var.name for var in factor_variables(factor)}
+        new = {var.name for var in factor_variables(factor)} - known
+        known |= new
+        for i, other in enumerate(pending):
+            if new and (isinstance(other, Exists) or any(v.name in new for v in factor_variables(other))):
+                costs[i] = _cost(other, known, single, brief)
     return ordered
 
 
@@ -77,8 +82,7 @@ def _cost(factor: Factor, known: set[str], single: Single | None, brief: Brief |
         case Let(_, scalar):
             return 1 if _is_known(scalar, known) else NEVER
         case Rel() | Delta() | MapRef():
-            unknown = {a.name for a in arguments(factor) if isinstance(a, Var)} - known
-            unknown = {name for name in unknown if not name.startswith("@")}
+            unknown = {v.name for v in factor_variables(factor) if not _has(v, known)}
             if not unknown:
                 return 2
             if _is_change(factor, brief):

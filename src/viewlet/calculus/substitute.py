@@ -41,7 +41,7 @@ def substitute_term(term: Term, by: Replacement) -> Query:
     """Replace variables in one term; the result is one term or none."""
     if not by:
         return (term,)
-    return product(*(substitute_factor(f, by) for f in term.factors), coefficient=term.coefficient)
+    return product(*[substitute_factor(f, by) for f in term.factors], coefficient=term.coefficient)
 
 
 def substitute_factor(factor: Factor, by: Replacement) -> Factor:
@@ -49,11 +49,14 @@ def substitute_factor(factor: Factor, by: Replacement) -> Factor:
 
     A factor that has none of them comes back as it is, the same object.
     """
-    if not any(var.name in by for var in factor_variables(factor)):
+    for var in factor_variables(factor):
+        if var.name in by:
+            break
+    else:
         return factor
     match factor:
         case Rel(table, binds):
-            return Rel(table, tuple((column, _argument(arg, by)) for column, arg in binds))
+            return Rel(table, tuple([(column, _argument(arg, by)) for column, arg in binds]))
         case Delta(table, binds, absolute):
             return Delta(table, tuple((column, _argument(arg, by)) for column, arg in binds), absolute)
         case MapRef(name, keys, type_):

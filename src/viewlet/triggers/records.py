@@ -92,7 +92,8 @@ def _shape(definition: MapDefinition) -> _Shape:
     form = canonical_form(body, definition.keys)
     names = [key.name for key in definition.keys]
     order = tuple(names.index(key.name) for key in form.keys)
-    terms = frozenset(numbered_text((term,), form.keys) for term in body)
+    alone = len(body) == 1
+    terms = frozenset([form.text] if alone else (numbered_text((term,), form.keys) for term in body))
     return _Shape(definition, len(names), terms, order, _is_count(definition.definition, body))
 
 

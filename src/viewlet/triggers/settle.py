@@ -42,13 +42,17 @@ class Settled:
     def __init__(self, query: Query, columns: Columns, parameters: Iterable[Var] = ()) -> None:
         self._known: dict[str, Var] = {var.name: var for var in parameters}
         for _ in range(3):  # lets of lets: each round settles one more level
-            for var, held in list(_binders(query, columns, self)):
-                self._note(var.name, *held)
+            told = [self._note(var.name, *held) for var, held in [*_binders(query, columns, self)]]
+            if not any(told):
+                break
 
-    def _note(self, name: str, kind: Type, may_be_null: bool) -> None:
-        if not name.startswith("@"):
-            old = self._known.get(name, Var(name, kind, False))
-            self._known[name] = Var(name, old.type, may_be_null or old.nullable)
+    def _note(self, name: str, kind: Type, may_be_null: bool) -> bool:
+        """Take note of a binder; did it tell anything new?"""
+        old = self._known.get(name)
+        if name.startswith("@") or (old is not None and (old.nullable or not may_be_null)):
+            return False
+        self._known[name] = Var(name, old.type if old is not None else kind, may_be_null)
+        return True
 
     def scalar(self, scalar: Scalar) -> Scalar:
         """The scalar over settled variables."""
