@@ -25,7 +25,8 @@ class Cell:
     """What one system did with one query.
 
     ``rate`` is in events per second. ``partial`` says that time was up before the stream: what came later,
-    over more rows, would have been no faster. ``failed`` says why there is no rate.
+    over more rows, would have been no faster. ``failed`` says why there is no rate. ``bytes`` is memory,
+    where that is asked for.
     """
 
     rate: float | None = None
@@ -33,6 +34,7 @@ class Cell:
     partial: bool = False
     failed: str | None = None
     answer: list[tuple[Any, ...]] | None = None
+    bytes: int | None = None
 
 
 def measured(task: Callable[[], Cell], patience: float, *, waits: bool = False) -> Cell:

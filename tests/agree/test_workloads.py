@@ -7,7 +7,7 @@ import pytest
 from agree.agreement import agree
 from oracle.harness import nullable
 from viewlet import workloads
-from viewlet.workloads import miniature, nested, order_book
+from viewlet.workloads import miniature, nested, nexmark, order_book
 from viewlet.workloads.stream import Stream, churn, with_nulls
 
 pytestmark = pytest.mark.native
@@ -69,3 +69,12 @@ def test_nested(name):
     stream = churn({"bids": bids} | nested.tables(30), seed=3, deletions=0.5)
     views = {name: workloads.queries("nested")[name]}
     agree(workloads.schema("nested"), views, stream.batches(7), "auto", every=3)
+
+
+@pytest.mark.parametrize("name", workloads.queries("nexmark"))
+def test_nexmark(name):
+    market = nexmark.Market(rate=10, in_flight=5, active=5, first_id=984)
+    tables = market.tables(150) | {"side_input": nexmark.side_input(1_010).slice(984)}
+    stream = churn(with_nulls(tables, 0.02), seed=4, deletions=0.5)
+    views = {name: workloads.queries("nexmark")[name]}
+    agree(nullable(workloads.schema("nexmark")), views, stream.batches(15), "auto", every=3, batches="useful")

@@ -104,7 +104,7 @@ class Mirror:
         """A table ``t_rows`` with a number per row, and a view ``t`` that hides the number."""
         name = statement.this.this.name.lower()
         columns = [
-            f"{column.name} {column.args['kind'].sql('duckdb')}"
+            f"{column.name} {_without_zone(column.args['kind']).sql('duckdb')}"
             for column in statement.find_all(exp.ColumnDef)
         ]
         names = ", ".join(self.schemas[name].names)
@@ -177,6 +177,11 @@ class Mirror:
             [row for row, tie in zip(own, tied, strict=True) if tie],
             last - first,
         )
+
+
+def _without_zone(kind: exp.DataType) -> exp.DataType:
+    """Spark's TIMESTAMP is one with a time zone to sqlglot; ours has none."""
+    return exp.DataType.build("TIMESTAMP", dialect="duckdb") if kind.this.value == "TIMESTAMPTZ" else kind
 
 
 def _same_place(left: Row, right: Row) -> bool:

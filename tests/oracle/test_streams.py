@@ -16,6 +16,7 @@ from viewlet.workloads import (
     draws,
     imp,
     miniature,
+    nexmark,
     order_book,
     queries,
     schema,
@@ -31,6 +32,7 @@ STREAMS = {
     "book": order_book.stream(2_000, order_book.drawn(50, 1.0), nulls=0.1, negatives=0.1, lifetime=100),
     "walk": order_book.stream(2_000, order_book.walk(50), deletions=0.5, lifetime=10),
     "adversarial": order_book.adversarial(500, prices=20),
+    "market": nexmark.Market(rate=50).stream(2_000, first=130),
     "bounded": tpch.bounded(miniature.tables(60), orders=7),
 }
 
@@ -118,8 +120,13 @@ def test_tpcds_keys_refer_to_rows(parent: str, key: str, child: str, reference: 
 
 @pytest.mark.parametrize(
     ("suite", "tables"),
-    [("tpch", miniature.tables()), ("tpcds", tpcds.tables()), ("imp", imp.tables(15_000, beats=2))],
-    ids=["tpch", "tpcds", "imp"],
+    [
+        ("tpch", miniature.tables()),
+        ("tpcds", tpcds.tables()),
+        ("imp", imp.tables(15_000, beats=2)),
+        ("nexmark", nexmark.Market().tables(5_000) | {"side_input": nexmark.side_input()}),
+    ],
+    ids=["tpch", "tpcds", "imp", "nexmark"],
 )
 def test_every_query_finds_something(suite: str, tables: dict[str, pa.Table]) -> None:
     mirror = Mirror(schema(suite))

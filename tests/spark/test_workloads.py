@@ -10,8 +10,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from viewlet.workloads import order_book, tpch
-from viewlet.workloads.on_spark import PLACE, order_book_stream, tpch_tables
+from viewlet.workloads import nexmark, order_book, tpch
+from viewlet.workloads.on_spark import PLACE, nexmark_stream, order_book_stream, tpch_tables
 
 pytestmark = [
     pytest.mark.spark,
@@ -41,3 +41,12 @@ def test_tpch(spark: Any) -> None:
         made = pa.table(frame.toArrow())
         assert made.num_rows == here[name].num_rows
         assert sorted(made.to_pylist(), key=str) == sorted(here[name].to_pylist(), key=str)
+
+
+def test_nexmark(spark: Any) -> None:
+    market = nexmark.Market(rate=30, seed=3)
+    here = market.stream(405)
+    for table, frame in nexmark_stream(spark, 405, market).items():
+        made = frame.orderBy(PLACE).toArrow()
+        assert made[PLACE].to_pylist() == here.places[table].tolist()
+        assert made.drop_columns([PLACE]).to_pylist() == here.changes[table].to_pylist()

@@ -11,7 +11,7 @@ from golden_cases import Case, cases, check, load
 from sql.evaluation import catalog_of
 from viewlet.core.types import Kind, Type
 from viewlet.sql import compile_query
-from viewlet.workloads import queries, schema
+from viewlet.workloads import SUITES, queries, schema
 
 ONE_OF_EACH = """
 CREATE TABLE t (
@@ -19,8 +19,8 @@ CREATE TABLE t (
     a DECIMAL(15,2), b DECIMAL(7,2), w DECIMAL(38,10), c VARCHAR(10), o BOOLEAN, e DATE, m TIMESTAMP
 )
 """
-# Spark resolves no name across two levels of nesting.
-NOT_FOR_SPARK = {"nested/nq2"}
+# Spark resolves no name across two levels of nesting, and its RANK is an INT, where ours is a count.
+NOT_FOR_SPARK = {"nested/nq2", "nexmark/q19"}
 
 
 def our_schema(title: str) -> str:
@@ -47,8 +47,7 @@ def test_types_of_expressions(case: Case, update: bool) -> None:
 
 def test_every_workload_query_has_a_golden_schema() -> None:
     titles = {case.title for case in load("sql/schemas")}
-    suites = ("tpch", "finance", "nested", "tpcds", "imp")
-    assert titles == {f"{suite}/{name}" for suite in suites for name in queries(suite)}
+    assert titles == {f"{suite}/{name}" for suite in SUITES for name in queries(suite)}
 
 
 @pytest.fixture(scope="module")
@@ -80,7 +79,7 @@ def spark_type(field: Any) -> str:
 
 @pytest.mark.spark
 @pytest.mark.xdist_group("spark")
-@pytest.mark.parametrize("suite", ["tpch", "finance", "nested", "tpcds", "imp"])
+@pytest.mark.parametrize("suite", SUITES)
 def test_golden_schemas_are_sparks(spark: Any, suite: str) -> None:
     empty_tables(spark, schema(suite))
     for case in load("sql/schemas"):

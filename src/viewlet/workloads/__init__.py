@@ -15,7 +15,7 @@ from importlib.resources.abc import Traversable
 
 from viewlet.errors import ViewletError
 
-SUITES = ("tpch", "finance", "nested", "tpcds", "imp")
+SUITES = ("tpch", "finance", "nested", "tpcds", "imp", "nexmark")
 
 
 class WorkloadError(ViewletError):

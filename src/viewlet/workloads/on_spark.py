@@ -1,7 +1,8 @@
 """Workloads made by Spark: the data of the generators of this package, each task making its part.
 
-Order books are pure functions of a seed and an event's number, and TPC-H's generator makes any part of a
-table alone. So what a task makes does not depend on the others, and all of it is what one process would make.
+Order books and Nexmark's markets are pure functions of a seed and an event's number, and TPC-H's generator
+makes any part of a table alone. So what a task makes does not depend on the others, and all of it is what one
+process would make.
 """
 
 from __future__ import annotations
@@ -13,9 +14,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from viewlet.workloads import order_book, schema, tpch
+from viewlet.workloads import nexmark, order_book, schema, tpch
 from viewlet.workloads.ddl import arrow_schemas
-from viewlet.workloads.stream import WEIGHT
+from viewlet.workloads.stream import WEIGHT, weighted
 
 PLACE = "_place"
 """The place of an event in the whole stream."""
@@ -51,6 +52,31 @@ def _book(
             rows = rows.filter(pa.array(places >= start))
             rows = rows.add_column(0, "side", pa.array([side] * rows.num_rows, pa.string()))
             yield from rows.combine_chunks().to_batches()
+
+
+def nexmark_stream(spark: Any, events: int, market: nexmark.Market) -> dict[str, Any]:
+    """People, auctions and bids of ``market.stream(events)``, with ``_weight`` and ``_place``."""
+    return {table: _nexmark_table(spark, events, market, table) for table in nexmark.SPANS}
+
+
+def _nexmark_table(spark: Any, events: int, market: nexmark.Market, table: str) -> Any:
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    parts = spark.sparkContext.defaultParallelism
+    make = partial(_nexmark_part, events=events, parts=parts, market=market, table=table)
+    fields = [*arrow_schemas(schema("nexmark"))[table], *(pa.field(n, pa.int64()) for n in (WEIGHT, PLACE))]
+    kinds = from_arrow_schema(pa.schema(fields))
+    return spark.range(0, parts, numPartitions=parts).mapInArrow(make, kinds)
+
+
+def _nexmark_part(
+    ranges: Iterator[pa.RecordBatch], events: int, parts: int, market: nexmark.Market, table: str
+) -> Iterator[pa.RecordBatch]:
+    for part in (n for batch in ranges for n in batch.column(0).to_pylist()):
+        start, stop = events * part // parts, events * (part + 1) // parts
+        own = nexmark.numbers(start, stop - start)[table]
+        rows = weighted(market.rows(table, own)).append_column(PLACE, pa.array(own))
+        yield from rows.combine_chunks().to_batches()
 
 
 def tpch_tables(spark: Any, scale: float, names: Sequence[str] = tpch.TABLES) -> dict[str, Any]:
