@@ -73,6 +73,43 @@ def add_months(days: int, months: int) -> int:
     return days_of(date(year, month + 1, min(day.day, month_length(year, month + 1))))
 
 
+def make_date(year: int, month: int, day: int) -> int:
+    """The day number of a date given in parts."""
+    try:
+        return days_of(date(year, month, day))
+    except (ValueError, OverflowError) as reason:
+        raise ValueRangeError(f"make_date({year}, {month}, {day}): {reason}") from None
+
+
+def months_between(later: int, earlier: int) -> float:
+    """Months between two moments: whole between equal or last days of months, else in parts of 31 days.
+
+    >>> day = MICROS_PER_DAY
+    >>> months_between(days_of(date(2024, 2, 29)) * day, days_of(date(2024, 1, 31)) * day)
+    1.0
+    """
+    a, b = date_of(later // MICROS_PER_DAY), date_of(earlier // MICROS_PER_DAY)
+    months = float((a.year - b.year) * 12 + a.month - b.month)
+    if a.day == b.day or all(day.day == month_length(day.year, day.month) for day in (a, b)):
+        return months
+    seconds = [moment % MICROS_PER_DAY // MICROS_PER_SECOND for moment in (later, earlier)]
+    return months + ((a.day - b.day) * 86_400 + seconds[0] - seconds[1]) / (31 * 86_400)
+
+
+def whole_months(later: int, earlier: int) -> int:
+    """How many months fit between two moments, below 0 if the later one is earlier.
+
+    A last day that is not whole does not count; then the days of months are compared, as Java does.
+
+    >>> whole_months(micros_of(datetime(2024, 3, 30)), micros_of(datetime(2024, 1, 31)))
+    1
+    """
+    (days, clock), (from_days, from_clock) = (divmod(moment, MICROS_PER_DAY) for moment in (later, earlier))
+    days += (days < from_days and clock > from_clock) - (days > from_days and clock < from_clock)
+    end, start = ((day.year * 12 + day.month) * 32 + day.day for day in (date_of(days), date_of(from_days)))
+    return (end - start) // 32 if end >= start else -((start - end) // 32)
+
+
 def month_length(year: int, month: int) -> int:
     """The number of days of a month."""
     if month == 12:

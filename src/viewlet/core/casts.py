@@ -5,11 +5,11 @@
 
 from __future__ import annotations
 
+import math
 import re
 import struct
 from collections.abc import Callable
 from decimal import ROUND_HALF_UP, Context, Decimal
-from math import isfinite
 from typing import Any, TypeAlias
 
 from viewlet.core import calendar
@@ -24,6 +24,7 @@ EXACT = Context(prec=1200)
 MAX_NUMBER_TEXT = 400  # no number of any type needs more; Python's own limit would surface as ValueError
 
 _INTEGER_TEXT = re.compile(r"[+-]?[0-9]+")
+_REAL_TEXT = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]{1,3})?[dDfF]?")
 _NUMBER_TEXT = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]{1,3})?")
 _TRUE_TEXTS = frozenset({"t", "true", "y", "yes", "1"})
 _FALSE_TEXTS = frozenset({"f", "false", "n", "no", "0"})
@@ -61,17 +62,17 @@ def fit(value: int, kind: Type, what: str) -> int:
 
 def finite(value: float, what: str) -> float:
     """``value`` if it is a number (and -0.0 as 0.0, so that equal values look alike)."""
-    if not isfinite(value):
+    if not math.isfinite(value):
         raise ValueRangeError(f"{what}: the result {value} is not a finite DOUBLE")
     return value + 0.0
 
 
 def single(value: float, what: str) -> float:
     """The nearest value of FLOAT's 32 bits."""
-    try:
-        return finite(float(struct.unpack("<f", struct.pack("<f", value))[0]), what)
-    except OverflowError:
-        raise ValueRangeError(f"{what}: {value} is out of range for FLOAT") from None
+    rounded = _rounded_to_single(value)
+    if math.isinf(rounded):
+        raise ValueRangeError(f"{what}: {value} is out of range for FLOAT")
+    return finite(rounded, what)
 
 
 def unscaled(number: Decimal, scale: int) -> int:
@@ -118,21 +119,28 @@ def show(value: Value, kind: Type) -> str:
 
 
 def _show_double(value: float) -> str:
-    """Shortest digits that read back; scientific below 1e-3 and from 1e7, as the JVM prints."""
+    """Shortest digits that read back, at least two; scientific below 1e-3 and from 1e7, as the JVM prints."""
     if value == 0 or 1e-3 <= abs(value) < 1e7:
         return format(Decimal(repr(value)), "f")
     sign, digits, exponent = Decimal(repr(value)).normalize(EXACT).as_tuple()
+    if len(digits) == 1:
+        sign, digits, exponent = Decimal(f"{value:.1e}").normalize(EXACT).as_tuple()
     text = "".join(map(str, digits))
     assert isinstance(exponent, int)
     return f"{'-' * sign}{text[0]}.{text[1:] or '0'}E{exponent + len(text) - 1}"
 
 
 def _shortest_single(value: float) -> float:
-    """The double with the fewest digits that is the same FLOAT."""
-    return next(
-        (short for digits in range(6, 10) if single(short := float(f"{value:.{digits}g}"), "FLOAT") == value),
-        value,
-    )
+    """The double with the fewest digits, at least two, that is the same FLOAT."""
+    candidates = (float(f"{value:.{digits}g}") for digits in range(2, 10))
+    return next((short for short in candidates if _rounded_to_single(short) == value), value)
+
+
+def _rounded_to_single(value: float) -> float:
+    try:
+        return float(struct.unpack("<f", struct.pack("<f", value))[0])
+    except OverflowError:
+        return math.inf
 
 
 def cast_function(source: Type, target: Type) -> Function:
@@ -192,9 +200,9 @@ def _from_text(target: Type, what: str) -> Function:
             unscaled(Decimal(_matching(_NUMBER_TEXT, text, what)), target.scale), target, what
         )
     if target.kind is Kind.FLOAT:
-        return lambda text: single(float(_matching(_NUMBER_TEXT, text, what)), what)
+        return lambda text: single(_real(text, what), what)
     if target.kind is Kind.DOUBLE:
-        return lambda text: finite(float(_matching(_NUMBER_TEXT, text, what)), what)
+        return lambda text: finite(_real(text, what), what)
     raise CompileError(f"{what} has no meaning")
 
 
@@ -203,6 +211,46 @@ def _matching(pattern: re.Pattern[str], text: str, what: str) -> str:
     if len(trimmed) > MAX_NUMBER_TEXT or pattern.fullmatch(trimmed) is None:
         raise ValueRangeError(f"{what}: {text!r} is not a number of that type")
     return trimmed
+
+
+def _real(text: str, what: str) -> float:
+    """A number, which may end in Java's letter for a double or float."""
+    return float(_matching(_REAL_TEXT, text, what).rstrip("dDfF"))
+
+
+def try_cast_function(source: Type, target: Type) -> Function:
+    """CAST, or NULL for what does not fit.
+
+    What would fit in Spark and does not here, such as infinities and the year 10000, is an error even so.
+
+    >>> from viewlet.core.types import VARCHAR, INT
+    >>> cast = try_cast_function(VARCHAR, INT)
+    >>> cast("12"), cast("twelve")
+    (12, None)
+    """
+    convert = cast_function(source, target)
+    elsewhere = _ELSEWHERE.get(target.kind) if source.kind is Kind.VARCHAR else None
+
+    def run(value: Any) -> Any:
+        try:
+            return convert(value)
+        except ValueRangeError:
+            if elsewhere is not None and elsewhere.fullmatch(value.strip()):
+                raise
+            return None
+
+    return run
+
+
+_YEARS_ELSEWHERE = r"[+-][0-9].*|[0-9]{5,7}(-.*)?|0000.*"
+_NUMBERS_ELSEWHERE = re.compile(r"[+-]?(nan|inf|infinity|[0-9.]+(e[+-]?[0-9]+)?[df]?)", re.IGNORECASE)
+_ELSEWHERE = {
+    Kind.DOUBLE: _NUMBERS_ELSEWHERE,
+    Kind.FLOAT: _NUMBERS_ELSEWHERE,
+    Kind.DATE: re.compile(_YEARS_ELSEWHERE, re.DOTALL),
+    Kind.TIMESTAMP: re.compile(rf"{_YEARS_ELSEWHERE}|T?[0-9]+:.*|[0-9]{{4}}-[0-9]+-[0-9]+[ T].*", re.DOTALL),
+}
+"""Texts that are values of these types in Spark, as far as they are none here."""
 
 
 def _parse_boolean(text: str, what: str) -> bool:

@@ -7,17 +7,33 @@ result, and returns a function of physical values that are not NULL.
 from __future__ import annotations
 
 import math
+import operator
 import re
 from collections.abc import Callable, Mapping
-from decimal import ROUND_HALF_UP, Decimal
+from decimal import ROUND_HALF_EVEN, ROUND_HALF_UP, Decimal
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any
 
 from viewlet.core import calendar
-from viewlet.core.casts import EXACT, Function, cast_function, finite, fit, half_up, rescale, show, single
+from viewlet.core.casts import (
+    EXACT,
+    Function,
+    cast_function,
+    finite,
+    fit,
+    half_up,
+    rescale,
+    show,
+    single,
+    try_cast_function,
+)
+from viewlet.core.formats import FORMAT_FUNCTIONS
+from viewlet.core.patterns import PATTERN_FUNCTIONS
+from viewlet.core.reals import REALS, width_bucket
 from viewlet.core.scalar import Call
-from viewlet.core.types import Kind, Type
+from viewlet.core.strings import TEXT_FUNCTIONS
+from viewlet.core.types import INTEGER_BITS, Kind, Type
 from viewlet.errors import ValueRangeError
 
 Builder = Callable[[Call], Function]
@@ -113,21 +129,89 @@ def _unary(compute: Callable[[Any], Any]) -> Builder:
     return build
 
 
-def round_half_up(call: Call) -> Function:
-    """round(x, n): n digits after the point (before it, if negative), halves away from zero."""
-    source = call.args[0].type
+def _rounding(halves: str, exact: Callable[[int, int], int]) -> Builder:
+    """round(x, n): n digits after the point (before it, if negative); ``halves`` says where these go."""
 
-    def exactly(a: int, digits: int = 0) -> int:
-        kept = rescale(a, source.scale, digits)
-        return fit(rescale(kept, digits, call.type.scale), call.type, f"round({show(a, source)}, {digits})")
+    def build(call: Call) -> Function:
+        source = call.args[0].type
 
-    def doubles(a: float, digits: int = 0) -> float:
-        if digits > 400:
-            return a
-        step = Decimal(1).scaleb(-digits, EXACT)
-        return float(Decimal(repr(a)).quantize(step, ROUND_HALF_UP, EXACT)) + 0.0
+        def exactly(a: int, digits: int = 0) -> int:
+            drop = source.scale - digits
+            kept = exact(a, 10**drop) if drop > 0 else a * 10**-drop
+            what = f"{call.op}({show(a, source)}, {digits})"
+            return fit(rescale(kept, digits, call.type.scale), call.type, what)
 
-    return doubles if source.is_floating else exactly
+        def doubles(a: float, digits: int = 0) -> float:
+            if digits > 400:
+                return a
+            step = Decimal(1).scaleb(-digits, EXACT)
+            return float(Decimal(repr(a)).quantize(step, halves, EXACT)) + 0.0
+
+        return doubles if source.is_floating else exactly
+
+    return build
+
+
+def half_even(numerator: int, denominator: int) -> int:
+    """numerator / denominator to the nearest integer, halves to the even one; the denominator is above 0.
+
+    >>> half_even(5, 2), half_even(-5, 2), half_even(7, 2)
+    (2, -2, 4)
+    """
+    quotient, rest = divmod(numerator, denominator)
+    return quotient + (2 * rest > denominator or (2 * rest == denominator and quotient % 2))
+
+
+def _tried(build: Builder) -> Builder:
+    """The same function, NULL where it would be an error; of doubles, only where it divides by zero."""
+
+    def build_tried(call: Call) -> Function:
+        compute = build(call)
+
+        def run(*values: Any) -> Any:
+            if call.type.is_floating:
+                return None if call.op == "try_divide" and not values[1] else compute(*values)
+            try:
+                return compute(*values)
+            except ValueRangeError:
+                return None
+
+        return run
+
+    return build_tried
+
+
+def _plain_arithmetic(compute: Callable[[Any, Any], Any]) -> Builder:
+    """+ - * as functions: exact at the natural scale of exact operands, then rounded and checked."""
+
+    def build(call: Call) -> Function:
+        left, right = (arg.type for arg in call.args)
+        if not (left.is_exact and right.is_exact):
+            return in_doubles(call, compute)
+        product = call.op == "try_multiply"
+        scale = left.scale + right.scale if product else max(left.scale, right.scale)
+        up = (1, 1) if product else (10 ** (scale - left.scale), 10 ** (scale - right.scale))
+        return lambda a, b: fit(
+            rescale(compute(a * up[0], b * up[1]), scale, call.type.scale), call.type, call.op
+        )
+
+    return build
+
+
+def _shift(compute: Callable[[int, int], int], unsigned: bool = False) -> Builder:
+    """Shifts of 32 or 64 bits, by the distance modulo their number, as the JVM has them."""
+
+    def build(call: Call) -> Function:
+        bits = INTEGER_BITS[call.type.kind]
+        low, size = 1 << (bits - 1), 1 << bits
+
+        def run(a: int, distance: int) -> int:
+            shifted = compute(a % size if unsigned else a, distance % bits)
+            return (shifted + low) % size - low
+
+        return run
+
+    return build
 
 
 def _whole(compute: Callable[[Any], int], sign: int) -> Builder:
@@ -161,32 +245,8 @@ def _untyped(compute: Function) -> Builder:
     return lambda call: compute
 
 
-def substring(text: str, start: int, length: int | None = None) -> str:
-    """From ``start``, counted from 1; 0 counts as 1, a negative start from the end.
-
-    >>> substring("viewlet", 2, 3), substring("viewlet", -3), substring("viewlet", -9, 4)
-    ('iew', 'let', 'vi')
-    """
-    first = start - 1 if start > 0 else len(text) + start if start < 0 else 0
-    last = len(text) if length is None else first + length
-    return text[max(first, 0) : max(last, 0)]
-
-
 def _replace(text: str, search: str, replacement: str) -> str:
     return text.replace(search, replacement) if search else text
-
-
-def _split_part(text: str, delimiter: str, number: int) -> str:
-    """Part ``number``, counted from 1 or, below 0, from the end; an empty delimiter splits nothing.
-
-    >>> _split_part("a/b", "/", 2), _split_part("a/b", "/", -2), _split_part("a/b", "/", 3)
-    ('b', 'a', '')
-    """
-    if not number:
-        raise ValueRangeError(f"split_part({text}, {delimiter}, 0): parts are counted from 1")
-    parts = text.split(delimiter) if delimiter else [text]
-    place = number - 1 if number > 0 else len(parts) + number
-    return parts[place] if 0 <= place < len(parts) else ""
 
 
 def _pad(text: str, width: int, padding: str, on_left: bool) -> str:
@@ -272,6 +332,16 @@ def _add_micros(micros: int, count: int) -> int:
     return micros + count
 
 
+def _months_between(call: Call) -> Function:
+    """Months and parts of 31 days between two moments, rounded to 8 digits if the third argument says so."""
+
+    def run(later: int, earlier: int, rounded: bool) -> float:
+        months = calendar.months_between(later, earlier)
+        return math.floor(months * 1e8 + 0.5) / 1e8 if rounded else months
+
+    return run
+
+
 def _last_day(days: int) -> int:
     day = calendar.date_of(days)
     return days - day.day + calendar.month_length(day.year, day.month)
@@ -307,17 +377,30 @@ FUNCTIONS: Mapping[str, Builder] = {
     "neg": _unary(lambda a: -a),
     "abs": _unary(abs),
     "sign": _sign,
-    "round": round_half_up,
+    "round": _rounding(ROUND_HALF_UP, half_up),
+    "bround": _rounding(ROUND_HALF_EVEN, half_even),
     "floor": _whole(math.floor, 1),
     "ceil": _whole(math.ceil, -1),
-    "sqrt": _floating_arithmetic(math.sqrt),
-    "exp": _floating_arithmetic(math.exp),
     "ln": _natural_logarithm,
-    "power": _floating_arithmetic(math.pow),
+    **{op: _floating_arithmetic(compute) for op, compute in REALS.items()},
+    "width_bucket": _untyped(width_bucket),
+    "try_cast": lambda call: try_cast_function(call.args[0].type, call.type),
+    "try_divide": _tried(divide),
+    "try_add": _tried(_plain_arithmetic(operator.add)),
+    "try_subtract": _tried(_plain_arithmetic(operator.sub)),
+    "try_multiply": _tried(_plain_arithmetic(operator.mul)),
+    "bit_and": _untyped(operator.and_),
+    "bit_or": _untyped(operator.or_),
+    "bit_xor": _untyped(operator.xor),
+    "bit_not": _untyped(operator.invert),
+    "shift_left": _shift(operator.lshift),
+    "shift_right": _shift(operator.rshift),
+    "shift_right_unsigned": _shift(operator.rshift, unsigned=True),
     "cast": lambda call: cast_function(call.args[0].type, call.type),
     "like": _untyped(like),
     "concat": _untyped(lambda *texts: "".join(texts)),
-    "substring": _untyped(substring),
+    **TEXT_FUNCTIONS,
+    **PATTERN_FUNCTIONS,
     "left": _untyped(lambda text, n: text[: max(n, 0)]),
     "right": _untyped(lambda text, n: text[-n:] if n > 0 else ""),
     "upper": _untyped(str.upper),
@@ -327,7 +410,6 @@ FUNCTIONS: Mapping[str, Builder] = {
     "rtrim": _untyped(lambda text, characters=" ": text.rstrip(characters)),
     "replace": _untyped(_replace),
     "length": _untyped(len),
-    "position": _untyped(lambda needle, text: text.find(needle) + 1),
     "starts_with": _untyped(str.startswith),
     "ends_with": _untyped(str.endswith),
     "contains": _untyped(lambda text, part: part in text),
@@ -335,7 +417,6 @@ FUNCTIONS: Mapping[str, Builder] = {
     "rpad": _untyped(lambda text, width, padding=" ": _pad(text, width, padding, on_left=False)),
     "repeat": _untyped(lambda text, n: text * n),
     "reverse": _untyped(lambda text: text[::-1]),
-    "split_part": _untyped(_split_part),
     "year": _date_part(lambda days: calendar.date_of(days).year),
     "quarter": _date_part(lambda days: (calendar.date_of(days).month + 2) // 3),
     "month": _date_part(lambda days: calendar.date_of(days).month),
@@ -355,4 +436,9 @@ FUNCTIONS: Mapping[str, Builder] = {
     "add_micros": _untyped(_add_micros),
     "days_between": _untyped(lambda later, earlier: later - earlier),
     "last_day": _untyped(_last_day),
+    "make_date": _untyped(calendar.make_date),
+    "months_between": _months_between,
+    "whole_months": _untyped(calendar.whole_months),
+    "micros_between": _untyped(lambda later, earlier: later - earlier),
+    **FORMAT_FUNCTIONS,
 }

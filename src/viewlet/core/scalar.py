@@ -52,6 +52,14 @@ NON_STRICT = frozenset(
     {"==", "and", "or", "is_null", "is_true", "in", "case", "coalesce", "nz", "nn", "only"}
 )
 
+# These may be NULL though none of their arguments is.
+MAY_BE_NULL = frozenset(
+    {
+        *("avg", "only", "var_pop", "var_samp", "stddev_pop", "stddev_samp", "width_bucket"),
+        *("try_cast", "try_add", "try_subtract", "try_multiply", "try_divide"),
+    }
+)
+
 TRUE = Const(True, BOOLEAN)
 FALSE = Const(False, BOOLEAN)
 
@@ -152,7 +160,7 @@ def nullable(scalar: Scalar) -> bool:
         case Call("case", args):
             results = [*args[1::2], args[-1]] if len(args) % 2 else [*args[1::2], Const(None, NULL)]
             return any(nullable(result) for result in results)
-        case Call("avg" | "only" | "var_pop" | "var_samp" | "stddev_pop" | "stddev_samp"):
+        case Call(op) if op in MAY_BE_NULL:
             return True
         case Call(_, args):
             return any(nullable(arg) for arg in args)

@@ -23,6 +23,7 @@ _TOTAL = COMPARISONS | {
     *("year", "quarter", "month", "week", "day", "dayofweek", "weekday", "dayofyear", "hour", "minute"),
     *("second", "position", "days_between", "last_day", "sign", "concat", "upper", "lower", "trim"),
     *("unix_millis", "unix_micros"),
+    *("bit_and", "bit_or", "bit_xor", "bit_not", "shift_left", "shift_right", "shift_right_unsigned"),
 }
 
 

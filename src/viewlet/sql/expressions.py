@@ -13,7 +13,7 @@ from typing import Any, Protocol, TypeAlias
 from sqlglot import exp
 
 from viewlet.core.arithmetic import literal_decimal
-from viewlet.core.scalar import Const, Scalar, call, nullable
+from viewlet.core.scalar import Call, Const, Scalar, call, nullable
 from viewlet.core.types import (
     BIGINT,
     BOOLEAN,
@@ -279,12 +279,23 @@ def _identical(node: exp.Binary, env: Environment) -> Scalar:
 def _like(node: exp.Like | exp.ILike, env: Environment, escape: tuple[Scalar, ...] = ()) -> Scalar:
     """LIKE; ILIKE compares in lower case. ``NOT LIKE`` is a flag of the node."""
     if isinstance(node.expression, exp.Any | exp.All):
-        raise unsupported(node, "LIKE ANY/ALL", "write LIKE ... OR LIKE ...")
+        return _like_several(node, env)
     item, pattern = (scalars.text(scalar_of(part, env)) for part in (node.this, node.expression))
     if isinstance(node, exp.ILike):
         item, pattern = call("lower", item), call("lower", pattern)
     found = call("like", item, pattern, *escape, type=BOOLEAN)
     return call("not", found) if node.args.get("negate") else found
+
+
+def _like_several(node: exp.Like | exp.ILike, env: Environment) -> Scalar:
+    """``x LIKE ANY (p, q)`` is ``x LIKE p OR x LIKE q``, with ALL it is AND; NOT stands before each LIKE."""
+    patterns = node.expression.this
+    if not isinstance(patterns, exp.Tuple | exp.Paren) or isinstance(patterns.unnest(), exp.Query):
+        raise unsupported(node, "LIKE ANY/ALL of a query", "list the patterns")
+    listed = patterns.expressions if isinstance(patterns, exp.Tuple) else [patterns.this]
+    negate = node.args.get("negate")
+    each = (type(node)(this=node.this, expression=pattern, negate=negate) for pattern in listed)
+    return call("or" if isinstance(node.expression, exp.Any) else "and", *(_like(one, env) for one in each))
 
 
 def _escape(node: exp.Escape, env: Environment) -> Scalar:
@@ -350,8 +361,16 @@ def _negate(node: exp.Neg, env: Environment) -> Scalar:
 
 def _cast(node: exp.Cast, env: Environment) -> Scalar:
     if isinstance(node, exp.TryCast) and not node.this.is_number:  # 1.5D is read as one
-        raise unsupported(node, "TRY_CAST", "use CAST, which raises an error for values that do not fit")
+        return _try_cast(scalar_of(node.this, env), type_of(node.to))
     return convert(scalar_of(node.this, env), type_of(node.to))
+
+
+def _try_cast(scalar: Scalar, kind: Type) -> Scalar:
+    """CAST, or NULL for values that do not fit; a cast that has no meaning has none here either."""
+    converted = scalars.cast(scalar, kind)
+    if isinstance(converted, Call) and converted.op == "cast" and converted is not scalar:
+        return call("try_cast", *converted.args, type=kind)
+    return converted
 
 
 def convert(scalar: Scalar, kind: Type) -> Scalar:

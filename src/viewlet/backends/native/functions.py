@@ -8,7 +8,7 @@ from viewlet.backends.native.forms import CValue, Form, form_of, form_within, in
 from viewlet.backends.native.scalars import Builder, Scalars
 from viewlet.core.calendar import SUBDAY_UNITS
 from viewlet.core.scalar import Call, Const
-from viewlet.core.types import Kind, Type, bounds
+from viewlet.core.types import INTEGER_BITS, Kind, Type, bounds
 from viewlet.loops.ranges import I64, I128, Interval, result_interval, type_interval, within
 
 _SINGLE = Kind.FLOAT
@@ -314,7 +314,47 @@ def days_between(scalars: Scalars, call: Call) -> CValue | None:
     return scalars.strict(call, compute)
 
 
+# Bits
+
+
+def _bits(text: str) -> Builder:
+    """``& | ^ ~`` of integers of one type, which stay in it; ``text`` is C over ``{0}``, ``{1}``."""
+
+    def build(scalars: Scalars, call: Call) -> CValue | None:
+        def compute(args: list[CValue]) -> CValue:
+            return CValue(
+                f"({text.format(*(arg.text for arg in args))})", Form.I64, None, type_interval(call.type)
+            )
+
+        return scalars.strict(call, compute)
+
+    return build
+
+
+def _shift(text: str) -> Builder:
+    """Shifts by a distance modulo the bits of an INT or BIGINT: C over ``{0}``, ``{1}`` and these bits."""
+
+    def build(scalars: Scalars, call: Call) -> CValue | None:
+        bits = INTEGER_BITS[call.type.kind]
+
+        def compute(args: list[CValue]) -> CValue:
+            number, distance = (arg.text for arg in args)
+            filled = text.format(number, f"(unsigned)(({distance}) & {bits - 1})", bits)
+            return CValue(f"((int64_t){filled})", Form.I64, None, type_interval(call.type))
+
+        return scalars.strict(call, compute)
+
+    return build
+
+
 STRICT: Mapping[str, Builder] = {
+    "bit_and": _bits("{0} & {1}"),
+    "bit_or": _bits("{0} | {1}"),
+    "bit_xor": _bits("{0} ^ {1}"),
+    "bit_not": _bits("~{0}"),
+    "shift_left": _shift("(int{2}_t)((uint{2}_t){0} << {1})"),
+    "shift_right": _shift("(int{2}_t){0} >> {1}"),
+    "shift_right_unsigned": _shift("(int{2}_t)((uint{2}_t){0} >> {1})"),
     "+": arithmetic,
     "-": arithmetic,
     "*": arithmetic,
