@@ -145,7 +145,9 @@ def _rounding(halves: str, exact: Callable[[int, int], int]) -> Builder:
             if digits > 400:
                 return a
             step = Decimal(1).scaleb(-digits, EXACT)
-            return float(Decimal(repr(a)).quantize(step, halves, EXACT)) + 0.0
+            shown = repr(a) if call.type.kind is Kind.DOUBLE else show(a, source)
+            kept = float(Decimal(shown).quantize(step, halves, EXACT)) + 0.0
+            return kept if call.type.kind is Kind.DOUBLE else single(kept, call.op)
 
         return doubles if source.is_floating else exactly
 

@@ -121,8 +121,8 @@ OPERATIONS: Mapping[str, str] = {
     "crc32": "(a VARCHAR) of UTF-8, BIGINT",
     "hex": "(a BIGINT or VARCHAR) VARCHAR in upper case",
     "bin": "(a BIGINT) VARCHAR",
-    "regexp_like": "(a VARCHAR, pattern VARCHAR) BOOLEAN; core/patterns.py has the patterns there are",
-    "regexp_extract": "(a VARCHAR, pattern VARCHAR[, group INT, default 1]) of the first match, empty of none",
+    "regexp_like": "(a VARCHAR, pattern VARCHAR) BOOLEAN; see core/patterns.py",
+    "regexp_extract": "(a VARCHAR, pattern VARCHAR[, group INT, default 1]) of the first match",
     "regexp_replace": "(a VARCHAR, pattern VARCHAR, replacement VARCHAR)",
     "regexp_count": "(a VARCHAR, pattern VARCHAR) INT",
     # dates and times; x is DATE or TIMESTAMP

@@ -221,7 +221,8 @@ class Scalars:
     def comparison(self, op: str, left: Scalar, right: Scalar) -> CValue:
         """SQL's comparisons: NULL if a side is NULL."""
         kind = common_type(left.type, right.type)
-        a, b = self.value_as(left, kind), self.value_as(right, kind)
+        known = zip(self.operands((left, right)), (left, right), strict=True)
+        a, b = (self.converted(value, side.type, kind) for value, side in known)
         null = either(a.null, b.null)
         if kind.kind is Kind.VARCHAR and op not in ("=", "<>"):
             text = f"(vl_string_compare(a, x->strings, {a.text}, {b.text}) {op} 0)"
@@ -362,7 +363,7 @@ class Scalars:
 
     def strict(self, call: Call, compute: Callable[[list[CValue]], CValue]) -> CValue:
         """``compute`` on arguments that are not NULL; what can fail is left alone where one is NULL."""
-        args = [self.named(self.value(arg)) for arg in call.args]
+        args = [self.named(arg) for arg in self.operands(call.args)]
         null = either(*(arg.null for arg in args))
         known = [replace(arg, null=None) for arg in args]
         if null == "true":
@@ -373,6 +374,20 @@ class Scalars:
         with self.out.block(f"if (!{null})"):
             self.assign(result, compute(known))
         return replace(result, null=null)
+
+    def operands(self, args: Sequence[Scalar]) -> list[CValue]:
+        """The arguments of a strict function; behind one that is NULL nothing is computed that can fail."""
+        values: list[CValue] = []
+        for arg in args:
+            null = either(*(value.null for value in values))
+            if null is None or not can_fail(arg):
+                values.append(self.value(arg))
+                continue
+            value = self.declared(arg.type, True)
+            with self.out.block(f"if (!{null})"):
+                self.assign(value, self.value(arg))
+            values.append(value)
+        return values
 
     def kept(self, value: CValue, call: Call) -> CValue:
         """What can fail is computed here and once."""

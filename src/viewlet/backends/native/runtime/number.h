@@ -154,12 +154,16 @@ VL_INLINE vl_i128 vl_decimal_round(vl_i128 x, int scale, int digits, vl_errors *
     return vl_i128_mul(vl_round_div(x, by), (vl_i128)by, e);
 }
 
-/* The nearest double to x / 10^scale when x has at most 53 bits and scale <= 22; within a few units in
- * the last place otherwise. */
+/* x / 10^scale for x other than 0: 56 bits or more of the quotient, of which the lowest says whether anything
+ * follows, so that there is one rounding. */
+VL_LENT double vl_f64_of_quotient(vl_i128 x, int scale);
+/* The nearest double to x / 10^scale; where both are doubles, the division rounds. */
 VL_INLINE double vl_f64_of_decimal(vl_i128 x, int scale) {
     static const double exact[23] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  1e8,  1e9,  1e10, 1e11,
                                      1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
-    return scale <= 22 ? (double)x / exact[scale] : (double)x / exact[22] / exact[scale - 22];
+    const vl_i128 limit = (vl_i128)1 << 53;
+    if (scale == 0 || (scale <= 22 && -limit <= x && x <= limit)) return (double)x / exact[scale];
+    return x == 0 ? 0.0 : vl_f64_of_quotient(x, scale);
 }
 
 /* ---- DOUBLE: a sum as an unevaluated pair, exact to about 106 bits ---- */
@@ -350,6 +354,22 @@ VL_LENT vl_i128 vl_decimal_mod(vl_i128 x, vl_i128 y, vl_errors *e) {
     return y == -1 ? 0 : x % y;
 }
 
+VL_LENT double vl_f64_of_quotient(vl_i128 x, int scale) {
+    vl_u128 n = vl_magnitude(x), d = vl_pow10(scale), q = n / d, rest = n % d;
+    int exponent = 0;
+    for (; q < (UINT64_C(1) << 55); exponent--) {
+        rest <<= 1;
+        q = q << 1 | (rest >= d);
+        if (rest >= d) rest -= d;
+    }
+    bool more = rest != 0;
+    for (; q >> 63; exponent++) {
+        more |= q & 1;
+        q >>= 1;
+    }
+    double size = __builtin_ldexp((double)((int64_t)q | more), exponent);
+    return x < 0 ? -size : size;
+}
 #endif
 
 #endif
