@@ -430,6 +430,7 @@ FUNCTIONS: Mapping[str, Builder] = {
     "hour": _clock_part(calendar.SUBDAY_UNITS["hour"], 24),
     "minute": _clock_part(calendar.SUBDAY_UNITS["minute"], 60),
     "second": _second,
+    "unix_seconds": _untyped(lambda micros: micros // 1_000_000),
     "unix_millis": _untyped(lambda micros: micros // 1_000),
     "unix_micros": _untyped(lambda micros: micros),
     "date_trunc": _date_trunc,

@@ -56,7 +56,7 @@ USUAL_TYPES: Mapping[str, Type] = {
     **dict.fromkeys(("year", "quarter", "month", "week", "day", "dayofweek", "weekday", "dayofyear"), INT),
     **dict.fromkeys(("hour", "minute", "second", "length", "position", "days_between"), INT),
     **dict.fromkeys(("ends_with", "contains", "regexp_like"), BOOLEAN),
-    **dict.fromkeys(("floor", "ceil", "nn", "unix_millis", "unix_micros"), BIGINT),
+    **dict.fromkeys(("floor", "ceil", "nn", "unix_seconds", "unix_millis", "unix_micros"), BIGINT),
 }
 EPOCH = datetime(1970, 1, 1)
 

@@ -206,19 +206,8 @@ def _shown_by(pattern: str) -> Builder:
     )
 
 
-def seconds_of(moment: Scalar, unit: int = 1_000_000) -> Scalar:
-    """Whole seconds, or other units, since 1970; down to the one that holds the moment."""
-    micros = call("unix_micros", moment, type=BIGINT)
-    if unit == 1:
-        return micros
-    size, zero = Const(unit, BIGINT), Const(0, BIGINT)
-    rest = scalars.arithmetic("%", micros, size)
-    down = scalars.case([(scalars.compare("<", rest, zero), scalars.arithmetic("+", rest, size))], rest)
-    return scalars.arithmetic("div", scalars.arithmetic("-", micros, down), size)
-
-
-def _unix(unit: int) -> Builder:
-    return lambda node, read: seconds_of(timestamp(read(node.this), "unix_seconds"), unit)
+def _since_1970(op: str) -> Builder:
+    return lambda node, read: call(op, timestamp(read(node.this), op), type=BIGINT)
 
 
 def _unix_timestamp(node: exp.StrToUnix, read: Reader) -> Scalar:
@@ -317,9 +306,9 @@ DATE_FUNCTIONS: Mapping[type[exp.Expr], Builder] = {
     exp.Monthname: _shown_by("MMM"),
     exp.StrToUnix: _unix_timestamp,
     exp.UnixToStr: _from_unixtime,
-    exp.UnixSeconds: _unix(1_000_000),
-    exp.UnixMillis: _unix(1_000),
-    exp.UnixMicros: _unix(1),
+    exp.UnixSeconds: _since_1970("unix_seconds"),
+    exp.UnixMillis: _since_1970("unix_millis"),
+    exp.UnixMicros: _since_1970("unix_micros"),
     exp.UnixDate: _unix_date,
     exp.DateFromUnixDate: _date_from_unix_date,
     exp.TsOrDsAdd: _add(1),

@@ -137,6 +137,7 @@ OPERATIONS: Mapping[str, str] = {
     "hour": "(x TIMESTAMP) INT",
     "minute": "(x TIMESTAMP) INT",
     "second": "(x TIMESTAMP) whole seconds if INT, with microseconds if DECIMAL(8,6)",
+    "unix_seconds": "(x TIMESTAMP) since 1970, rounded down, BIGINT",
     "unix_millis": "(x TIMESTAMP) since 1970, rounded down, BIGINT",
     "unix_micros": "(x TIMESTAMP) since 1970, BIGINT",
     "date_trunc": "(unit VARCHAR literal: year quarter month week day hour minute second, x) x's type",

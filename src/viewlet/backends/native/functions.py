@@ -379,6 +379,7 @@ STRICT: Mapping[str, Builder] = {
     "hour": _clock_part("hour", 24),
     "minute": _clock_part("minute", 60),
     "second": _clock_part("second", 60),
+    "unix_seconds": _since_1970(1_000_000),
     "unix_millis": _since_1970(1_000),
     "unix_micros": _since_1970(1),
     "date_trunc": date_trunc,
