@@ -46,6 +46,16 @@ VIEWS = {
                 ORDER BY rank() OVER (ORDER BY b NULLS LAST), a NULLS LAST LIMIT 3""",
     "rolled": "SELECT a, c, sum(count(*)) OVER (PARTITION BY a) AS s FROM r GROUP BY ROLLUP (a, c)",
     "near": "SELECT b, count(*) OVER (ORDER BY b RANGE BETWEEN 2 PRECEDING AND 1 FOLLOWING) AS n FROM r",
+    "near_and_null": """SELECT a, b,
+                          count(*) OVER (ORDER BY b NULLS LAST
+                            RANGE BETWEEN 2 PRECEDING AND UNBOUNDED FOLLOWING) AS last,
+                          count(*) OVER (ORDER BY b NULLS FIRST
+                            RANGE BETWEEN 2 PRECEDING AND UNBOUNDED FOLLOWING) AS first,
+                          count(*) OVER (ORDER BY b DESC NULLS LAST
+                            RANGE BETWEEN UNBOUNDED PRECEDING AND 1 FOLLOWING) AS down,
+                          count(*) OVER (ORDER BY b DESC NULLS FIRST
+                            RANGE BETWEEN CURRENT ROW AND 1 FOLLOWING) AS up
+                        FROM r""",
     "ahead": """SELECT a, b, sum(b) OVER (PARTITION BY a ORDER BY b DESC
                   RANGE BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING) AS s FROM r""",
     "onward": """SELECT b, min(a) OVER (ORDER BY b NULLS LAST

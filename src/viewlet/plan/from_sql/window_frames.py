@@ -5,7 +5,8 @@ a peer and d for the row:
 
     RANGE UNBOUNDED PRECEDING       =  e.o <= d.o
     RANGE CURRENT ROW .. UNBOUNDED  =  d.o <= e.o
-    RANGE n PRECEDING               =  d.o - n <= e.o AND e.o <= d.o, or both are NULL
+    RANGE BETWEEN n PRECEDING ..    =  d.o - n <= e.o OR, where NULL comes last, e.o IS NULL, else d.o IS NULL
+    RANGE .. n FOLLOWING            =  e.o <= d.o + n OR, where it comes first, e.o IS NULL, else d.o IS NULL
     ROWS .. CURRENT ROW             =  RANGE .. CURRENT ROW, where no two rows are at the same place
 
 ROWS frames of some rows depend on how many rows there are between two: they are refused.
@@ -56,7 +57,7 @@ def seen(window: exp.Window, order: Order, is_total: Callable[[], bool]) -> Iter
     >>> window = parse_one("sum(b) OVER (ORDER BY a RANGE BETWEEN 5 PRECEDING AND UNBOUNDED FOLLOWING)")
     >>> order = Order(window.args["order"].expressions, lambda n: exp.column(n.name, "e"), lambda n: n)
     >>> [condition.sql() for condition in seen(window, order, lambda: False)]
-    ['e.a >= a - 5 OR (e.a IS NULL AND a IS NULL)']
+    ['e.a >= a - 5 OR a IS NULL']
     """
     spec = window.args.get("spec")
     if not order.keys:
@@ -91,7 +92,11 @@ def _is_distance(bound: exp.Expr | str) -> TypeGuard[exp.Expr]:
 
 
 def _within(window: exp.Window, order: Order, distance: exp.Expr, side: str, is_start: bool) -> exp.Expr:
-    """Is the peer on the right side of the row's key moved by a distance?"""
+    """Is the peer on the right side of the row's key moved by a distance?
+
+    NULL, moved, stays NULL, and lies before or after all values: where it is on the right side of them, any
+    peer that is NULL is, and where it is on the wrong side, a row that is NULL sees every peer.
+    """
     if len(order.keys) != 1:
         raise unsupported(window, "a frame by distance over several keys", "ORDER BY one key")
     (key,) = order.keys
@@ -99,7 +104,8 @@ def _within(window: exp.Window, order: Order, distance: exp.Expr, side: str, is_
     peer, mine = order.peer(key.this), order.mine(key.this)
     moved = (exp.Sub if (side == "PRECEDING") != falls else exp.Add)(this=mine, expression=distance.copy())
     compared = (exp.GTE if is_start != falls else exp.LTE)(this=peer, expression=moved)
-    return exp.or_(compared, exp.and_(_is_null(peer), _is_null(mine)))
+    is_beyond = bool(key.args.get("nulls_first")) != is_start
+    return exp.or_(compared, _is_null(peer if is_beyond else mine))
 
 
 def _before(keys: Sequence[exp.Ordered], left: Column, right: Column) -> exp.Expr:
