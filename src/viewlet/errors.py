@@ -35,6 +35,10 @@ class CompileError(ViewletError):
     """A query cannot be turned into a trigger program as asked; the message carries the reason."""
 
 
+class ProgramSizeError(CompileError):
+    """The deltas of a query are too large to compile; recomputation, or several views, would do."""
+
+
 class DataError(ViewletError):
     """A batch of changes does not fit its table: wrong width, type, NULL, key, or weight."""
 

@@ -47,6 +47,9 @@ from viewlet.plan import nodes as plan_nodes
 from viewlet.plan.nodes import Plan, QuantifiedQuery, ScalarQuery
 from viewlet.plan.scope import free_variables, outputs, scalars, walk
 
+MOST_NAMES = 20_000
+"""Half of it is seconds of compiling; what takes more doubles with every table that is joined."""
+
 
 @dataclass(frozen=True, slots=True)
 class Alternative:
@@ -78,7 +81,8 @@ class PlanToCalculus:
     """Translates one query; fresh variables stay clear of every variable of the plan."""
 
     def __init__(self, plan: Plan) -> None:
-        self.names = Names(frozenset(var.name for node in walk(plan) for var in outputs(node)))
+        taken = frozenset(var.name for node in walk(plan) for var in outputs(node))
+        self.names = Names(taken, MOST_NAMES)
         self.uses = Counter(
             var.name for node in walk(plan) for scalar in scalars(node) for var in variables(scalar)
         )

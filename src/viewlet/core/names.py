@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from viewlet.errors import ProgramSizeError
+
 
 class Names:
     """Hands out names that were not handed out before: ``x``, ``x_2``, ``x_3``, ...
@@ -9,10 +11,14 @@ class Names:
     >>> names = Names()
     >>> names.fresh("price"), names.fresh("price"), names.fresh("volume")
     ('price', 'price_2', 'volume')
+
+    With ``most``, names are also the measure of a program that grows without end: every copy of a nested
+    query takes new ones, whatever the machine, so the same query is refused everywhere.
     """
 
-    def __init__(self, taken: frozenset[str] = frozenset()) -> None:
+    def __init__(self, taken: frozenset[str] = frozenset(), most: int | None = None) -> None:
         self._taken = set(taken)
+        self._most = most
         self._next: dict[str, int] = {}
 
     def fresh(self, stem: str) -> str:
@@ -21,6 +27,11 @@ class Names:
         while name in self._taken:
             n += 1
             name = f"{stem}_{n}"
+        if self._most is not None and len(self._taken) >= self._most:
+            raise ProgramSizeError(
+                f"the changes of the query take more than {self._most:,} names to write down: split it into "
+                "several views, or have it recomputed (REFRESH FULL)"
+            )
         self._next[stem] = n
         self._taken.add(name)
         return name

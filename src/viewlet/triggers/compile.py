@@ -8,6 +8,7 @@ what depends on the unrestricted part is done again.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from viewlet.calculus.crossing import crosses, crossing_delta, moves
@@ -33,7 +34,7 @@ from viewlet.calculus.schedule import binds_all
 from viewlet.calculus.simplify import simplify_query, simplify_term
 from viewlet.core.names import Names
 from viewlet.core.scalar import Const, Scalar, Var, substitute, variables
-from viewlet.errors import CompileError
+from viewlet.errors import CompileError, ProgramSizeError
 from viewlet.plan import nodes as plan_nodes
 from viewlet.sql.catalog import Catalog, TableKind
 from viewlet.triggers.batched import batched
@@ -91,11 +92,22 @@ class Compiler:
     def add(self, name: str, query: plan_nodes.Query, strategy: str = "higher_order") -> list[MapDefinition]:
         """Compile a view; returns the maps that it adds to the program.
 
-        ``auto`` starts from ``higher_order`` and weighs the others only where that has much to do.
+        ``auto`` starts from ``higher_order`` and weighs the others only where that has much to do; a query
+        whose deltas are too large is re-evaluated. What cannot be compiled leaves nothing behind.
         """
         if strategy == "auto":
             return self._add_cheapest(name, query)
         way = strategy_of(strategy)
+        try:
+            return self._compile(name, query, way)
+        except BaseException:
+            self.views.pop(name, None)
+            self._queries.pop(name, None)
+            self.registry.take_pending()
+            self._forget_unneeded()
+            raise
+
+    def _compile(self, name: str, query: plan_nodes.Query, way: Strategy) -> list[MapDefinition]:
         self._queries[name] = query
         self.views[name] = self._view(name, query, way)
         added: list[MapDefinition] = []
@@ -119,7 +131,10 @@ class Compiler:
                 )
 
     def _add_cheapest(self, name: str, query: plan_nodes.Query) -> list[MapDefinition]:
-        added = self.add(name, query, "higher_order")
+        try:
+            added = self.add(name, query, "higher_order")
+        except ProgramSizeError:
+            return self.add(name, query, "reevaluate")
         part = part_of(self.program(), name)
         own = estimate(part, "higher_order", self.statistics, self.searches)
         if own.average <= CHEAP_STEPS:
@@ -137,6 +152,9 @@ class Compiler:
     def drop(self, name: str) -> list[str]:
         """Remove a view; returns the maps that nothing needs any more."""
         del self.views[name], self._queries[name]
+        return self._forget_unneeded()
+
+    def _forget_unneeded(self) -> list[str]:
         by_target: dict[str, list[Statement]] = {}
         for (target, _, _), statements in self._statements.items():
             by_target.setdefault(target, []).extend(statements)
@@ -155,6 +173,8 @@ class Compiler:
         """What keeping a view takes, and what the other strategies would."""
         others = alternatives(name, self._queries[name], self.catalog, self.statistics, self.searches)
         listed = "\n".join(f"    {item}" for item in others)
+        missing = [strategy for strategy in STRATEGIES if strategy not in {item.strategy for item in others}]
+        listed += "".join(f"\n    {strategy}: too large to compile" for strategy in missing)
         return f"{explain(self.program(), name, self.searches)}\n\n  strategies by estimated cost:\n{listed}"
 
     def program(self) -> Program:
@@ -348,14 +368,17 @@ def alternatives(
 ) -> list[Estimate]:
     """What each strategy would cost for a query, the cheapest first; ties go to the earlier strategy.
 
-    Strategies whose estimates are ``known`` are not compiled again.
+    Strategies whose estimates are ``known`` are not compiled again; those whose programs would be too large
+    are left out.
     """
     figures, found = statistics or Statistics(), dict(known or {})
     for strategy in STRATEGIES:
         if strategy not in found:
-            program = compile_views({name: query}, catalog, strategy, figures, searches)
-            found[strategy] = estimate(program, strategy, figures, searches)
-    return sorted((found[strategy] for strategy in STRATEGIES), key=lambda item: item.average)
+            with suppress(ProgramSizeError):
+                program = compile_views({name: query}, catalog, strategy, figures, searches)
+                found[strategy] = estimate(program, strategy, figures, searches)
+    ranked = (found[strategy] for strategy in STRATEGIES if strategy in found)
+    return sorted(ranked, key=lambda item: item.average)
 
 
 def compile_views(

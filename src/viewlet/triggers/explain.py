@@ -144,7 +144,7 @@ def _cause(program: Program, statement: Statement, table: str) -> str:
                 return (
                     f"a row of {table} can change {_kind(affected.old)} for every key: {show_factor(factor)}"
                 )
-    return "it was asked to be re-evaluated"
+    return "re-evaluation was asked for, or the deltas are too large to compile"
 
 
 def _kind(factor: Nested) -> str:

@@ -1,0 +1,68 @@
+"""Queries whose deltas grow without end are recomputed or refused; nothing stays behind."""
+
+import pytest
+
+import viewlet
+from viewlet.errors import ProgramSizeError
+from viewlet.plan.nodes import Query
+from viewlet.sql import compile_query
+from viewlet.sql.catalog import Catalog
+from viewlet.sql.parse import parse
+from viewlet.triggers.compile import Compiler
+
+DDL = "CREATE TABLE r (a BIGINT, b BIGINT, c BIGINT)"
+SMALL = "SELECT a, SUM(b) AS t FROM r GROUP BY a"
+# One CTE of two branches, each an outer join under a GROUP BY or DISTINCT, used five times.
+LARGE = """
+    WITH q AS (
+        SELECT MIN(x.b) AS c0, MAX(y.a) AS c1, MAX(x.b) AS c2 FROM r AS x RIGHT JOIN r AS y ON x.b = y.a
+        GROUP BY y.c, x.c HAVING COUNT(DISTINCT CASE WHEN y.a > 0 THEN y.a END) < 0
+        UNION ALL
+        SELECT DISTINCT 1.5 AS c0, COALESCE(y.b, 2) AS c1, x.a AS c2
+        FROM r AS x RIGHT JOIN r AS y ON x.c = y.c WHERE x.a <> x.b
+    )
+    SELECT q2.c2 AS c0, COUNT(*) AS n
+    FROM q AS q1 CROSS JOIN q AS q2 LEFT JOIN q AS q3 ON q1.c2 = q3.c1 AND q1.c1 = q3.c2
+    RIGHT JOIN q AS q4 ON q1.c2 = q4.c1
+    WHERE q3.c0 BETWEEN -0.75 AND 1.00 GROUP BY q2.c2
+    HAVING MIN(q4.c2) = ANY (SELECT MIN(q5.c0) FROM q AS q5 WHERE q5.c2 = q2.c2)
+"""
+
+
+@pytest.fixture
+def most(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What doubles with every join passes a small limit too, in less time."""
+    monkeypatch.setattr("viewlet.calculus.from_plan.MOST_NAMES", 6000)
+
+
+def _query(sql: str) -> tuple[Catalog, Query]:
+    catalog = Catalog(statement.table for statement in parse(DDL))
+    return catalog, compile_query(sql, catalog)
+
+
+@pytest.mark.usefixtures("most")
+def test_what_is_refused_leaves_nothing_behind() -> None:
+    catalog, large = _query(LARGE)
+    compiler, alone = Compiler(catalog), Compiler(catalog)
+    with pytest.raises(ProgramSizeError, match="split it into several views"):
+        compiler.add("large", large, "higher_order")
+    assert not compiler.program().maps
+    assert not compiler.views
+    for each in (compiler, alone):
+        each.add("small", _query(SMALL)[1])
+    assert len(compiler.program().maps) == len(alone.program().maps)
+    assert compiler.program().triggers.keys() == alone.program().triggers.keys()
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("most")
+def test_auto_recomputes() -> None:
+    with viewlet.connect(backend="reference") as database:
+        database.execute(DDL)
+        database.execute(f"CREATE MATERIALIZED VIEW small AS {SMALL}")
+        database.execute(f"CREATE MATERIALIZED VIEW large AS {LARGE}")
+        database.execute(f"CREATE MATERIALIZED VIEW whole REFRESH FULL AS {LARGE}")
+        for row in [(1, 2, 3), (2, 1, 3), (2, 2, None), (None, 1, 3)]:
+            database.insert("r", [row])
+            assert database.view("large").rows() == database.view("whole").rows()
+        assert database.view("small").rows() == [(None, 1), (1, 2), (2, 3)]
