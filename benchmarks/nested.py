@@ -4,11 +4,12 @@
 
 Each measurement is a process of its own. It fills the tables with n rows, then times single changes (half
 insertions, half deletions, all effects of one before the next) in CPU nanoseconds. What is not through within
-the time limit is told by what it did until then; nothing is extrapolated. The limits in ``benchmarks/limits``
+the time limit is told by what it did until then; nothing is extrapolated. What is compared with a limit is
+measured three times, in turn with it, and the best of each counts. The limits in ``benchmarks/limits``
 are C programs for one query each, over dense prices (Fenwick array) or any prices (wide-node tree); their
 answers are compared with the view's. The rival ``scans`` is our own higher-order program without ordered
 indexes; the other strategies recompute by ordered indexes where they can. The figures are those of the RPAI
-paper: 7 rivals, 8 growth, 9 memory and rate over a stream. Writes tables, plots and ``results.json`` to
+paper: 7 rivals, 8 growth, 9 memory and rate over a stream. Tables, plots and ``results.json`` go to
 ``results/nested``.
 """
 
@@ -21,7 +22,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from dataclasses import asdict
+from collections.abc import Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +44,8 @@ RUNTIME = Path(viewlet.backends.native.__file__).parent / "runtime"
 RESULTS = reports.results("nested")
 RUNS = ("--limit-seconds 0.7",)
 SIZES = (10_000, 100_000, 1_000_000)
+ROUNDS = 3
+"""How often what is compared with a limit is measured: 100,000 events are through in milliseconds."""
 LEVELS = (1_000, 3_000, 10_000)
 SPARSE = 17
 TRACED = ("vwap", "mst", "sq1")
@@ -232,12 +236,21 @@ class Run:
         self.systems = options.systems
         self.report = Report(self.sizes, [name for name in options.queries if not CASES[name].real])
 
-    def cell(self, system: str, query: str, n: int, **options: Any) -> None:
+    def cell(self, system: str, query: str, n: int) -> None:
         """Measure, unless the system was not asked for."""
-        if system in self.systems:
-            result = measured(Task(system, query, n, self.events, self.seconds, **options))
-            self.report.results.append(result)
-            print(f"{system:17} {query:11} {n:9,} {options or ''} {shown(result)}", flush=True)
+        self.in_turn([Task(system, query, n, self.events, self.seconds)], 1)
+
+    def in_turn(self, tasks: Sequence[Task], rounds: int) -> None:
+        """Measure several things in turn, and again; the best of the rounds counts, for each of them."""
+        asked = [task for task in tasks if task.system in self.systems]
+        found = [[measured(task) for task in asked] for _ in range(rounds)]
+        for results in zip(*found, strict=True):
+            best = min(results, key=lambda result: result.get("ns", float("inf")))
+            self.report.results.append(best)
+            what = [
+                f"{name}={best[name]}" for name in ("tick", "adversarial") if best[name] not in (1, False)
+            ]
+            print(f"{best['system']:17} {best['query']:11} {best['n']:9,} {shown(best)}", *what, flush=True)
 
     def query(self, name: str) -> None:
         """All cells of a query."""
@@ -248,13 +261,14 @@ class Run:
             return
         sizes = LEVELS if case.grows else self.sizes
         for n in sizes:
-            self.cell("viewlet", name, n)
+            own = Task("viewlet", name, n, self.events, self.seconds)
+            tasks = [own]
             if case.limits:
-                self.cell("fenwick", name, n)
-                for system in ("viewlet", "tree"):
-                    self.cell(system, name, n, tick=SPARSE)
+                sparse = replace(own, tick=SPARSE)
+                tasks += [replace(own, system="fenwick"), sparse, replace(sparse, system="tree")]
             if name in ("vwap", "mst"):
-                self.cell("viewlet", name, n, adversarial=True)
+                tasks.append(replace(own, adversarial=True))
+            self.in_turn(tasks, ROUNDS if case.limits else 1)
         for system in RIVALS:
             if system != "duckdb rewritten" or name in REWRITTEN:
                 self.cell(system, name, self.sizes[0])
