@@ -13,9 +13,10 @@ from viewlet.core.functions import compile_scalar
 from viewlet.core.scalar import Const, Var
 from viewlet.core.types import NULL, Column, Schema, Type
 from viewlet.errors import CatalogError, DataError, SqlError, ValueRangeError
+from viewlet.plan.asked_keys import asked_keys
 from viewlet.plan.evaluate import consolidate, evaluate_query
 from viewlet.plan.from_sql import resolve_by_place
-from viewlet.plan.nodes import Query
+from viewlet.plan.nodes import Plan, Query
 from viewlet.plan.pipeline import optimize
 from viewlet.plan.scope import tables_of
 from viewlet.sql import scalars
@@ -27,16 +28,24 @@ from viewlet.sql.typing import TypeMismatchError
 
 @dataclass(frozen=True, slots=True)
 class Present:
-    """What a statement finds: the tables and views there are, and ``rows`` of them by name."""
+    """What a statement finds: the tables and views there are, and ``rows`` of them by name.
+
+    ``having`` gives those rows of a table that have one of some primary keys, where they can be looked up.
+    """
 
     catalog: Catalog
     rows: Callable[[str], Bag]
+    having: Callable[[str, Sequence[Row]], Bag] | None = None
 
     def answer(self, query: exp.Query) -> tuple[Query, Bag]:
         """The result of a query over what is there."""
         resolved = optimize(resolve_by_place(query, self.catalog))
-        contents = {name: self.rows(name) for name in tables_of(resolved.plan)}
+        contents = {name: self._needed(name, resolved.plan) for name in tables_of(resolved.plan)}
         return resolved, evaluate_query(resolved, contents, self.catalog)
+
+    def _needed(self, name: str, plan: Plan) -> Bag:
+        keys = None if self.having is None else asked_keys(plan, self.catalog[name])
+        return self.rows(name) if self.having is None or keys is None else self.having(name, keys)
 
 
 @dataclass(frozen=True, slots=True)

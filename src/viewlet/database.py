@@ -272,7 +272,7 @@ class Database:
 
     def _change(self, statement: parse.DataChange) -> Version:
         table = self._changeable(statement.table)
-        changed = changes_of(statement, Present(self.catalog, self._kept_rows))
+        changed = changes_of(statement, Present(self.catalog, self._kept_rows, self._tables.having))
         inserts = isinstance(statement, parse.Insert | parse.InsertQuery)
         # Which of two changed rows with one key comes last is not said, so neither replaces the other.
         net = self._tables.net(table, Batch(changed.changes), None if inserts else "error")

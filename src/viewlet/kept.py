@@ -190,6 +190,21 @@ class KeptRows:
         inside = {key: self._by_key[key] for key in keys if key in self._by_key}
         return inside | self._arrived.present(elsewhere)
 
+    def having(self, keys: Sequence[Row]) -> Bag:
+        """The present rows with some primary keys; not for these are all rows of a log turned into a bag.
+
+        >>> from viewlet.core.types import BIGINT, Column
+        >>> kept = KeptRows(Table("r", (Column("a", BIGINT, False), Column("b", BIGINT)), key=("a",)))
+        >>> kept.commit(kept.net(Batch([Change((1, 7), 1), Change((2, 8), 1)]), "error"))
+        >>> kept.having([(2,), (3,)])
+        {(2, 8): 1}
+        """
+        present = self._present_by_key(keys)
+        if present is None:
+            assert self.bag is self._bag, "all rows and keys are at hand now"
+            present = self._by_key
+        return {present[key]: 1 for key in keys if key in present}
+
     def _net_in_bag(self, batch: Batch, on_conflict: OnConflict) -> list[Change]:
         """The net changes where all rows that they concern are in the bag."""
         if self.table.key:

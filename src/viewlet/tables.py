@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeAlias
 
-from viewlet.backends.base import Bag, Change, MapStats
+from viewlet.backends.base import Bag, Change, MapStats, Row
 from viewlet.changes import Batch
 from viewlet.errors import DataError
 from viewlet.kept import Image, KeptRows, OnConflict
@@ -99,6 +99,10 @@ class Tables:
     def bag(self, name: str) -> Bag:
         """The present rows of a table; of a stream there are none."""
         return self._kept[name].bag if name in self._kept else {}
+
+    def having(self, name: str, keys: Sequence[Row]) -> Bag:
+        """The present rows with some primary keys."""
+        return self._kept[name].having(keys)
 
     def present(self, name: str) -> Image:
         """The present rows, to be looked at before the next commit."""
