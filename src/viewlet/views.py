@@ -178,15 +178,20 @@ class Views(Mapping[str, MaintainedView]):
     def resume(self, state: ViewState, query: Query, catalog: Catalog, contents: Contents) -> bool:
         """Create a view again with what it held of streams; false if no strategy makes the same maps.
 
-        The strategy is not written down: it is the one whose maps are those that were. Maps over streams are
-        shared only by views of the same birth, which have seen the same.
+        The strategy is not written down: it is the one whose maps are those that were, so not one that
+        refuses the query. Maps over streams are shared only by views of the same birth, which have seen the
+        same.
         """
-        name = state.statement.name
+        name, refusals = state.statement.name, list[CompileError]()
         last = next(reversed(self._views.values()), None)
         if last is not None and last.birth != state.birth:
             self.separate(catalog)
         for strategy in dict.fromkeys([self._strategy, *STRATEGIES]):
-            self._create(state.statement, query, catalog, contents, state.birth, strategy)
+            try:
+                self._create(state.statement, query, catalog, contents, state.birth, strategy)
+            except CompileError as refusal:
+                refusals.append(refusal)
+                continue
             engine = self._views[name].engine
             if not state.streams:
                 return True
@@ -194,6 +199,8 @@ class Views(Mapping[str, MaintainedView]):
                 load_state(engine, name, state.streams)
                 return True
             self.drop(name)
+        if refusals and not state.streams:
+            raise refusals[0]
         return False
 
     def separate(self, catalog: Catalog) -> None:

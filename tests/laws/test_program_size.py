@@ -3,7 +3,7 @@
 import pytest
 
 import viewlet
-from viewlet.errors import ProgramSizeError
+from viewlet.errors import CompileError, ProgramSizeError
 from viewlet.plan.nodes import Query
 from viewlet.sql import compile_query
 from viewlet.sql.catalog import Catalog
@@ -32,7 +32,7 @@ LARGE = """
 @pytest.fixture
 def most(monkeypatch: pytest.MonkeyPatch) -> None:
     """What doubles with every join passes a small limit too, in less time."""
-    monkeypatch.setattr("viewlet.calculus.from_plan.MOST_NAMES", 6000)
+    monkeypatch.setattr("viewlet.calculus.from_plan.MOST_NAMES", 3000)
 
 
 def _query(sql: str) -> tuple[Catalog, Query]:
@@ -66,3 +66,7 @@ def test_auto_recomputes() -> None:
             database.insert("r", [row])
             assert database.view("large").rows() == database.view("whole").rows()
         assert database.view("small").rows() == [(None, 1), (1, 2), (2, 3)]
+        assert "higher_order: too large to compile" in database.explain("large")
+        with pytest.raises(CompileError, match=r"'strict' is not incremental: r: .* is recomputed"):
+            database.execute(f"CREATE MATERIALIZED VIEW strict REFRESH INCREMENTAL STRICT AS {LARGE}")
+        assert "strict" not in database.catalog
