@@ -7,14 +7,16 @@ argument that cannot be NULL is COUNT(*).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from viewlet.calculus.nodes import Cond, Exists, Extremum, Factor, Let, Lift, Query, Value, product
+from viewlet.calculus.nodes import Cond, Exists, Extremum, Factor, Let, Lift, Query, Value, product, times
 from viewlet.core.names import Names
 from viewlet.core.scalar import Call, Const, Scalar, Var, call, nullable, substitute
 from viewlet.core.types import BIGINT, DOUBLE, Type, wide
 from viewlet.errors import UnsupportedError
 from viewlet.plan.nodes import AggregateCall
+from viewlet.sql.scalars import arithmetic, compare
+from viewlet.sql.typing import floor_type
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +47,8 @@ class Lifts:
             return self.count()
         if aggregate.op in ("min", "max"):
             return self.extremum(aggregate.op, argument)
+        if aggregate.op in ("percentile_cont", "percentile_disc"):
+            return self.percentile(aggregate, argument)
         count = self.distinct_count(argument) if aggregate.distinct else self.non_null_count(argument)
         if aggregate.op == "count":
             return count
@@ -101,6 +105,48 @@ class Lifts:
             self._known[op, argument] = known
         return known
 
+    def percentile(self, aggregate: AggregateCall, argument: Scalar) -> Scalar:
+        """The discrete one is one value of the order, the continuous one is between two of them."""
+        share = aggregate.share
+        assert share is not None, "a percentile has a share"
+        if aggregate.op == "percentile_disc":
+            return self._reached(argument, ">=", lambda n: arithmetic("*", share, n), aggregate.descending)
+
+        def place(n: Scalar) -> Scalar:
+            return arithmetic("*", share, arithmetic("-", n, Const(1)))
+
+        low = self._reached(argument, ">", place)
+        high = self._reached(argument, ">=", lambda n: arithmetic("+", place(n), Const(1)))
+        here = place(self.non_null_count(argument))
+        part = arithmetic("-", here, call("floor", here, type=floor_type(here.type)))
+        return _between(*(call("cast", scalar, type=DOUBLE) for scalar in (low, high, part)))
+
+    def _reached(
+        self, argument: Scalar, op: str, share: Callable[[Scalar], Scalar], descending: bool = False
+    ) -> Var:
+        """The first value up to which there are enough::
+
+            x := min v<k>(values(v) * (c := sum<k, v>(values(w) * {w <= v})) * (n := sum<k>(..)) * {c >= n})
+        """
+        what = ("reached", argument, op, share(Var("n", BIGINT, False)), descending)
+        known = self._known.get(what)
+        if known is None:
+            known = Var(self.names.fresh("nth"), argument.type, True)
+            value, other = (
+                Var(self.names.fresh(stem), argument.type, nullable(argument)) for stem in ("v", "w")
+            )
+            count, upto = (Var(self.names.fresh(stem), BIGINT, False) for stem in ("n", "c"))
+            before = Cond(call(">=" if descending else "<=", other, value))
+            tests = (
+                Lift(count, self.keys, self._values(argument, other)),
+                Lift(upto, (*self.keys, value), times(self._values(argument, other), product(before))),
+                Cond(compare(op, upto, share(count))),
+            )
+            query = times(self._values(argument, value), product(*tests))
+            self.factors.append(Extremum(known, "max" if descending else "min", value, self.keys, query))
+            self._known[what] = known
+        return known
+
     def _values(self, argument: Scalar, value: Var) -> Query:
         terms: list[Query] = []
         for branch in self.body:
@@ -138,6 +184,13 @@ class Lifts:
         return known
 
 
+def _between(low: Scalar, high: Scalar, part: Scalar) -> Scalar:
+    """The number that lies so far from ``low`` to ``high``, as :func:`viewlet.core.aggregates.between` has it."""
+    rest = call("-", Const(1.0, DOUBLE), part, type=DOUBLE)
+    sides = (call("*", rest, low, type=DOUBLE), call("*", part, high, type=DOUBLE))
+    return Call("case", (call("=", low, high), low, call("+", *sides, type=DOUBLE)), DOUBLE)
+
+
 def _reader(branch: Branch) -> Callable[[Scalar], Scalar]:
     return lambda scalar: substitute(scalar, branch.columns)
 
@@ -147,4 +200,4 @@ def _filter_into_argument(aggregate: AggregateCall) -> AggregateCall:
     argument = aggregate.argument if aggregate.argument is not None else Const(1)
     assert aggregate.filter is not None
     chosen = Call("case", (aggregate.filter, argument, Const(None, argument.type)), argument.type)
-    return AggregateCall(aggregate.op, chosen, aggregate.distinct)
+    return replace(aggregate, argument=chosen, filter=None)

@@ -8,13 +8,13 @@ that leaves its type for a while and comes back is no error.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from fractions import Fraction
 from typing import Any
 
 from viewlet.core.casts import finite, fit, rescale
 from viewlet.core.library import FUNCTIONS
-from viewlet.core.scalar import Call, Var
+from viewlet.core.scalar import Call, Const, Var
 from viewlet.core.types import BIGINT, Kind, Type, Value, wide
 from viewlet.errors import CompileError, ValueRangeError
 
@@ -46,6 +46,69 @@ def aggregate(op: str, values: Mapping[Any, int], argument: Type, result: Type) 
         case "var_pop" | "var_samp" | "stddev_pop" | "stddev_samp":
             return _spread(op, values, argument)
     raise CompileError(f"there is no aggregate {op!r}")
+
+
+def exact(share: Const) -> Fraction:
+    """A literal number without any rounding.
+
+    >>> from viewlet.core.types import decimal
+    >>> exact(Const(25, decimal(3, 2)))
+    Fraction(1, 4)
+    """
+    assert isinstance(share.value, int) and share.type.is_exact, "a share is written in digits"
+    return Fraction(share.value, 10**share.type.scale)
+
+
+def percentile(
+    op: str, values: Mapping[Any, int], argument: Type, share: Fraction, *, descending: bool = False
+) -> Value:
+    """The value at a share p of the way through n values in their order; NULL over nothing.
+
+    The discrete one is the first value up to which there are at least p * n. The continuous one lies between
+    the two values around place p * (n - 1), counted from 0, in proportion to its distance from them.
+
+    >>> from viewlet.core.types import INT
+    >>> bag = {10: 1, 20: 2, 50: 1}
+    >>> percentile("percentile_disc", bag, INT, Fraction(1, 2))
+    20
+    >>> percentile("percentile_cont", bag, INT, Fraction(9, 10))
+    41.0
+    """
+    if not values:
+        return None
+    count = sum(values.values())
+    if op == "percentile_disc":
+        return _first(values, lambda passed: passed >= share * count, descending=descending)
+    place = share * (count - 1)
+    low = _first(values, lambda passed: passed > place)
+    high = _first(values, lambda passed: passed >= place + 1)
+    unit = 1 if argument.is_floating else 10**argument.scale
+    return between(low / unit, high / unit, float(place - math.floor(place)))
+
+
+def between(low: float, high: float, part: float) -> float:
+    """The number that lies so far from ``low`` to ``high``, never outside of them."""
+    return low if low == high else (1.0 - part) * low + part * high
+
+
+def mode(values: Mapping[Any, int], *, descending: bool = False) -> Value:
+    """The most frequent value; of several the least, or the greatest if ``descending``.
+
+    >>> mode({3: 2, 1: 2, 2: 1}), mode({3: 2, 1: 2, 2: 1}, descending=True)
+    (1, 3)
+    """
+    most = max(values.values(), default=0)
+    best: Callable[..., Any] = max if descending else min
+    return best((value for value, count in values.items() if count == most), default=None)  # type: ignore[no-any-return]
+
+
+def _first(values: Mapping[Any, int], reached: Callable[[int], bool], *, descending: bool = False) -> Any:
+    passed = 0
+    for value in sorted(values, reverse=descending):
+        passed += values[value]
+        if reached(passed):
+            return value
+    raise AssertionError("all values together are enough for any share")
 
 
 def total(values: Mapping[Any, int], argument: Type) -> int:

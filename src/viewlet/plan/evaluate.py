@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from operator import itemgetter
 from typing import TypeAlias, TypeVar, assert_never
 
-from viewlet.core.aggregates import aggregate
+from viewlet.core.aggregates import aggregate, exact, mode, percentile
 from viewlet.core.functions import RowFunction, common_type, compile_scalar, in_type, only
 from viewlet.core.scalar import TRUE, Call, Scalar, Var, call, conjunction, conjuncts, variables
 from viewlet.core.types import BOOLEAN, Value
@@ -436,6 +436,11 @@ def _argument(call: AggregateCall) -> Scalar:
 def _folded(var: Var, call: AggregateCall, bag: dict[Value, int]) -> Value:
     argument = BOOLEAN if call.argument is None else call.argument.type
     present = {value: 1 if call.distinct else weight for value, weight in bag.items() if weight}
+    if call.op in ("percentile_cont", "percentile_disc"):
+        assert call.share is not None, "a percentile has a share"
+        return percentile(call.op, present, argument, exact(call.share), descending=call.descending)
+    if call.op == "mode":
+        return mode(present, descending=call.descending)
     return aggregate(call.op, present, argument, var.type)
 
 

@@ -11,12 +11,23 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from viewlet.core.scalar import Scalar, Var
+from viewlet.core.scalar import Const, Scalar, Var
 
 JoinKind: TypeAlias = Literal["inner", "left", "full"]
 SetKind: TypeAlias = Literal["union_all", "union", "intersect", "intersect_all", "except", "except_all"]
 AggregateOp: TypeAlias = Literal[
-    "count", "sum", "avg", "min", "max", "var_pop", "var_samp", "stddev_pop", "stddev_samp"
+    "count",
+    "sum",
+    "avg",
+    "min",
+    "max",
+    "var_pop",
+    "var_samp",
+    "stddev_pop",
+    "stddev_samp",
+    "percentile_cont",
+    "percentile_disc",
+    "mode",
 ]
 
 
@@ -65,12 +76,18 @@ class Join:
 
 @dataclass(frozen=True, slots=True)
 class AggregateCall:
-    """One aggregate; ``argument`` is ``None`` for COUNT(*)."""
+    """One aggregate; ``argument`` is ``None`` for COUNT(*).
+
+    A percentile has a ``share``, a literal number from 0 to 1. ``descending`` is the order in which a discrete
+    one goes through the values, and by which the mode chooses among those that are equally frequent.
+    """
 
     op: AggregateOp
     argument: Scalar | None
     distinct: bool = False
     filter: Scalar | None = None
+    share: Const | None = None
+    descending: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from viewlet.core.scalar import TRUE, nullable
 from viewlet.plan.nodes import Aggregate, AggregateCall, Plan, Query
 from viewlet.plan.traverse import transform_query
@@ -33,5 +35,5 @@ def _simpler(call: AggregateCall) -> AggregateCall:
             return AggregateCall("count", None, False, condition)
         case AggregateCall("min" | "max" as op, argument):
             return AggregateCall(op, argument, False, condition)
-        case AggregateCall(op, argument, distinct):
-            return AggregateCall(op, argument, distinct, condition)
+        case _:
+            return replace(call, filter=condition)

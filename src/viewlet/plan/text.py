@@ -126,7 +126,9 @@ def declare(var: Var) -> str:
 def show_aggregate(call: AggregateCall) -> str:
     """The text of one aggregate."""
     inner = "*" if call.argument is None else show_scalar(call.argument)
-    text = f"{call.op}({'distinct ' if call.distinct else ''}{inner})"
+    share = "" if call.share is None else f"{show_scalar(call.share)}, "
+    order = " desc" if call.descending else ""
+    text = f"{call.op}({share}{'distinct ' if call.distinct else ''}{inner}{order})"
     return text if call.filter is None else f"{text} filter ({show_scalar(call.filter)})"
 
 
@@ -367,14 +369,24 @@ def _read_aggregates(tokens: Tokens, env: Env) -> tuple[tuple[Var, AggregateCall
 def _read_aggregate(tokens: Tokens, env: Env) -> AggregateCall:
     op = _one_of(tokens, AGGREGATE_OPS)
     tokens.expect("(")
+    share = _read_share(tokens, env) if op in ("percentile_cont", "percentile_disc") else None
     distinct = tokens.accept("distinct")
     argument = None if tokens.accept("*") else read_scalar(tokens, env)
+    descending = tokens.accept("desc")
     tokens.expect(")")
     condition = None
     if tokens.accept("filter", "("):
         condition = read_scalar(tokens, env)
         tokens.expect(")")
-    return AggregateCall(op, argument, distinct, condition)
+    return AggregateCall(op, argument, distinct, condition, share, descending)
+
+
+def _read_share(tokens: Tokens, env: Env) -> Const:
+    share = read_scalar(tokens, env)
+    tokens.expect(",")
+    if not isinstance(share, Const):
+        raise tokens.error("the share of a percentile is a literal")
+    return share
 
 
 def _read_top(tokens: Tokens, below: Plan, env: Env) -> Top:

@@ -96,7 +96,7 @@ def over_aggregate(aggregate: AggregateCall, change: Callable[[Scalar], Scalar])
     """An aggregate over a changed argument and filter."""
     argument = None if aggregate.argument is None else change(aggregate.argument)
     condition = None if aggregate.filter is None else change(aggregate.filter)
-    return AggregateCall(aggregate.op, argument, aggregate.distinct, condition)
+    return replace(aggregate, argument=argument, filter=condition)
 
 
 def _over_operands(nested: Nested, change: Callable[[Scalar], Scalar]) -> Nested:

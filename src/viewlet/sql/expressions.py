@@ -75,7 +75,7 @@ ARITHMETIC_OPS: Mapping[type[exp.Expr], str] = {
     exp.Mod: "%",
     exp.IntDiv: "div",
 }
-AGGREGATES: tuple[type[exp.Expr], ...] = (exp.AggFunc, exp.Filter)
+AGGREGATES: tuple[type[exp.Expr], ...] = (exp.AggFunc, exp.Filter, exp.WithinGroup)
 
 
 def scalar_of(node: exp.Expr, env: Environment) -> Scalar:

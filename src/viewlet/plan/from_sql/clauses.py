@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from sqlglot import exp
 
 from viewlet.core.scalar import Const, Scalar, Var, call, nullable, variables
-from viewlet.core.types import BIGINT, BOOLEAN, DOUBLE, INT, NULL, VARCHAR, Type
+from viewlet.core.types import BIGINT, BOOLEAN, DATE, DOUBLE, INT, NULL, TIMESTAMP, VARCHAR, Type
 from viewlet.plan.facts import aggregate_may_be_null, has_one_row
 from viewlet.plan.from_sql.context import Body, Context
+from viewlet.plan.from_sql.order_statistics import ORDER_STATISTICS, order_statistic
 from viewlet.plan.nodes import (
     AggregateCall,
     AggregateOp,
@@ -132,7 +133,7 @@ def applied(plan: Plan, nested: Sequence[Nested]) -> Plan:
     return Apply(plan, tuple(nested)) if nested else plan
 
 
-AGGREGATE_NODES = (exp.AggFunc, exp.Filter)
+AGGREGATE_NODES = (exp.AggFunc, exp.Filter, exp.WithinGroup)
 AGGREGATE_OPS: dict[type[exp.Expr], AggregateOp] = {
     exp.Count: "count",
     exp.CountIf: "count",
@@ -148,6 +149,15 @@ AGGREGATE_OPS: dict[type[exp.Expr], AggregateOp] = {
     exp.Variance: "var_samp",
     exp.VariancePop: "var_pop",
 }
+KNOWN = (
+    "there are count, sum, avg, min, max, stddev, variance, covariance, regression, max_by, min_by,"
+    " percentiles, median and mode"
+)
+HINTS: dict[type[exp.Expr], str] = {
+    exp.GroupConcat: "a text of a group's values changes as a whole with each of them; select the rows, and "
+    "put them together where they are read",
+}
+"""Why not, for aggregates that ask for more than a value."""
 
 
 class Aggregates:
@@ -180,10 +190,11 @@ class Aggregates:
         if isinstance(node, exp.Filter):
             condition = scalars.condition(self.arguments.scalar(node.expression.this), "FILTER")
             node = node.this
+        if isinstance(node, ORDER_STATISTICS):
+            return self._ordered(node, condition)
         op = AGGREGATE_OPS.get(type(node))
         if op is None:
-            known = "count, sum, avg, min, max, stddev, variance, covariance, regression, max_by and min_by"
-            raise unsupported(node, f"the aggregate {_called(node)}", f"there are {known}")
+            raise unsupported(node, f"the aggregate {_called(node)}", HINTS.get(type(node), KNOWN))
         inner, distinct = node.this, isinstance(node.this, exp.Distinct)
         if distinct and len(inner.expressions) > 1:
             if op != "count":
@@ -201,6 +212,14 @@ class Aggregates:
             return AggregateCall("count", None, False, both)
         return AggregateCall(op, argument, distinct, condition)
 
+    def _ordered(self, node: exp.Expr, condition: Scalar | None) -> AggregateCall:
+        """A percentile or the mode."""
+        found = order_statistic(node)
+        if isinstance(found.argument, exp.Distinct):
+            raise unsupported(node, f"{found.op} of DISTINCT values", "use a SELECT DISTINCT in FROM")
+        argument = self._argument(node, found.op, self.arguments.scalar(found.argument))
+        return AggregateCall(found.op, argument, False, condition, found.share, found.descending)
+
     def _argument(self, node: exp.Expr, op: AggregateOp, argument: Scalar) -> Scalar:
         """The argument with the type that the aggregate works on."""
         read = {var.name for var in variables(argument)}
@@ -213,7 +232,9 @@ class Aggregates:
             )
         if isinstance(node, exp.CountIf | exp.LogicalAnd | exp.LogicalOr):
             return scalars.condition(argument, op)
-        if op in ("count", "min", "max"):
+        if op in ("count", "min", "max", "mode"):
+            return argument
+        if op == "percentile_disc" and argument.type in (DATE, TIMESTAMP):
             return argument
         if argument.type in (VARCHAR, NULL):
             return scalars.cast(argument, DOUBLE)
@@ -248,7 +269,7 @@ def _result_type(aggregate: AggregateCall) -> Type:
             return sum_type(argument)
         case "avg":
             return avg_type(argument)
-        case "min" | "max":
+        case "min" | "max" | "percentile_disc" | "mode":
             return argument
         case _:
             return DOUBLE

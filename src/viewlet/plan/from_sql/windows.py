@@ -201,7 +201,7 @@ class _Block:
                 return self._rank(window)
             case exp.Lag() | exp.Lead() | exp.FirstValue() | exp.LastValue():
                 return self._neighbour(window)
-            case exp.AggFunc() | exp.Filter():
+            case exp.AggFunc() | exp.Filter() | exp.WithinGroup():
                 reached = seen(window, self._order(window), lambda: self._is_total(window))
                 return _query(self._argued(function), self._rows(PEER), [*self._alike(window), *reached])
         raise unsupported(window, f"{function.sql()} OVER", HINT)
@@ -276,9 +276,10 @@ class _Block:
         return _with_children(node, self._argument)
 
     def _argument(self, node: exp.Expr) -> exp.Expr:
-        if isinstance(node, exp.Where | exp.Distinct) or isinstance(node.parent, exp.Filter):
+        around = exp.Where | exp.Distinct | exp.Order | exp.Ordered
+        if isinstance(node, around) or isinstance(node.parent, exp.Filter | exp.WithinGroup):
             return self._argued(node)
-        return node.copy() if isinstance(node, exp.Star) else self._peer(node)
+        return node.copy() if isinstance(node, exp.Star | exp.Literal) else self._peer(node)
 
     def _distinct(self, keys: Sequence[exp.Expr]) -> exp.Subquery:
         """The combinations of keys that there are, each once."""
