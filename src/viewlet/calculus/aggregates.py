@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TypeAlias
 
 from viewlet.calculus.nodes import Cond, Exists, Extremum, Factor, Let, Lift, Query, Value, product, times
 from viewlet.core.names import Names
@@ -17,6 +18,9 @@ from viewlet.errors import UnsupportedError
 from viewlet.plan.nodes import AggregateCall
 from viewlet.sql.scalars import arithmetic, compare
 from viewlet.sql.typing import floor_type
+
+Values: TypeAlias = Callable[[Callable[[Scalar], Scalar]], tuple[Factor, ...]]
+"""What is summed for each row, by what scalars over the columns of a SELECT are in a branch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +53,8 @@ class Lifts:
             return self.extremum(aggregate.op, argument)
         if aggregate.op in ("percentile_cont", "percentile_disc"):
             return self.percentile(aggregate, argument)
+        if aggregate.op == "mode":
+            return self.mode(argument, aggregate.descending)
         count = self.distinct_count(argument) if aggregate.distinct else self.non_null_count(argument)
         if aggregate.op == "count":
             return count
@@ -75,9 +81,7 @@ class Lifts:
         """COUNT(e) = sum(body * <nn e>); COUNT(*) where e is never NULL."""
         if not nullable(argument):
             return self.count()
-        return self._lift(
-            ("nn", argument), "k", BIGINT, lambda b: (Value(call("nn", b(argument), type=BIGINT)),)
-        )
+        return self._lift(("nn", argument), "k", BIGINT, _known(argument))
 
     def sum(self, argument: Scalar, power: int, distinct: bool) -> Var:
         """sum(body * <nz e> ** power), over the distinct values of e if asked."""
@@ -121,12 +125,39 @@ class Lifts:
         part = arithmetic("-", here, call("floor", here, type=floor_type(here.type)))
         return _between(*(call("cast", scalar, type=DOUBLE) for scalar in (low, high, part)))
 
+    def mode(self, argument: Scalar, descending: bool) -> Var:
+        """The least or greatest of the most frequent values::
+
+        c := max t<k>(E<k, v>(..) * (t := sum<k, v>(values(v))))
+        x := min v<k, c>(E<k, v>(..) * (c := sum<k, v>(values(v))))
+        """
+        known = self._known.get(("mode", argument, descending))
+        if known is None:
+            known = Var(self.names.fresh("mode"), argument.type, True)
+            most = self._known.get(("most", argument))
+            if most is None:
+                most = self._known["most", argument] = Var(self.names.fresh("c"), BIGINT, True)
+                total = Var(self.names.fresh("t"), BIGINT, False)
+                _, counts = self._frequencies(argument, total)
+                self.factors.append(Extremum(most, "max", total, self.keys, counts))
+            value, counts = self._frequencies(argument, most)
+            op = "max" if descending else "min"
+            self.factors.append(Extremum(known, op, value, (*self.keys, most), counts))  # type: ignore[arg-type]
+            self._known["mode", argument, descending] = known
+        return known
+
+    def _frequencies(self, argument: Scalar, count: Var) -> tuple[Var, Query]:
+        """A variable for each value, and the query that tells how often it comes."""
+        value = Var(self.names.fresh("v"), argument.type, nullable(argument))
+        values, keys = self._values(argument, value), (*self.keys, value)
+        return value, product(Exists(keys, values), Lift(count, keys, values))
+
     def _reached(
         self, argument: Scalar, op: str, share: Callable[[Scalar], Scalar], descending: bool = False
     ) -> Var:
         """The first value up to which there are enough::
 
-            x := min v<k>(values(v) * (c := sum<k, v>(values(w) * {w <= v})) * (n := sum<k>(..)) * {c >= n})
+        x := min v<k>(values(v) * (c := sum<k, v>(values(w) * {w <= v})) * (n := sum<k>(..)) * {c >= n})
         """
         what = ("reached", argument, op, share(Var("n", BIGINT, False)), descending)
         known = self._known.get(what)
@@ -138,7 +169,7 @@ class Lifts:
             count, upto = (Var(self.names.fresh(stem), BIGINT, False) for stem in ("n", "c"))
             before = Cond(call(">=" if descending else "<=", other, value))
             tests = (
-                Lift(count, self.keys, self._values(argument, other)),
+                Lift(count, self.keys, self._non_null(argument)),
                 Lift(upto, (*self.keys, value), times(self._values(argument, other), product(before))),
                 Cond(compare(op, upto, share(count))),
             )
@@ -166,26 +197,37 @@ class Lifts:
             self._known[name] = known
         return known
 
+    def _non_null(self, argument: Scalar) -> Query:
+        """What :meth:`non_null_count` is the sum of."""
+        return self._summed(_known(argument) if nullable(argument) else lambda branch: ())
+
     def _lift(
         self,
         quantity: tuple[object, ...],
         stem: str,
         type_: Type,
-        values: Callable[[Callable[[Scalar], Scalar]], tuple[Factor, ...]],
+        values: Values,
     ) -> Var:
         known = self._known.get(quantity)
         if known is None:
             known = Var(self.names.fresh(stem), type_, False)
-            query = tuple(
-                term for branch in self.body for term in product(*branch.factors, *values(_reader(branch)))
-            )
-            self.factors.append(Lift(known, self.keys, query))
+            self.factors.append(Lift(known, self.keys, self._summed(values)))
             self._known[quantity] = known
         return known
 
+    def _summed(self, values: Values) -> Query:
+        return tuple(
+            term for branch in self.body for term in product(*branch.factors, *values(_reader(branch)))
+        )
+
+
+def _known(argument: Scalar) -> Values:
+    """1 where the argument is not NULL."""
+    return lambda read: (Value(call("nn", read(argument), type=BIGINT)),)
+
 
 def _between(low: Scalar, high: Scalar, part: Scalar) -> Scalar:
-    """The number that lies so far from ``low`` to ``high``, as :func:`viewlet.core.aggregates.between` has it."""
+    """The number that lies so far from ``low`` to ``high``: ``between`` of ``core/aggregates.py``."""
     rest = call("-", Const(1.0, DOUBLE), part, type=DOUBLE)
     sides = (call("*", rest, low, type=DOUBLE), call("*", part, high, type=DOUBLE))
     return Call("case", (call("=", low, high), low, call("+", *sides, type=DOUBLE)), DOUBLE)

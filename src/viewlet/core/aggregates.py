@@ -55,7 +55,7 @@ def exact(share: Const) -> Fraction:
     >>> exact(Const(25, decimal(3, 2)))
     Fraction(1, 4)
     """
-    assert isinstance(share.value, int) and share.type.is_exact, "a share is written in digits"
+    assert isinstance(share.value, int), "a share is written in digits"
     return Fraction(share.value, 10**share.type.scale)
 
 
@@ -78,7 +78,8 @@ def percentile(
         return None
     count = sum(values.values())
     if op == "percentile_disc":
-        return _first(values, lambda passed: passed >= share * count, descending=descending)
+        found: Value = _first(values, lambda passed: passed >= share * count, descending=descending)
+        return found
     place = share * (count - 1)
     low = _first(values, lambda passed: passed > place)
     high = _first(values, lambda passed: passed >= place + 1)

@@ -86,8 +86,10 @@ def choose_access(
             case Peak(along=along, needs=needs):
                 summed.setdefault((along.record, along.axis), set())
                 signed |= set(needs)
-            case Visit(along=along):
+            case Visit(along=along, needs=needs):
                 summed.setdefault((along.record, along.axis), set())
+                sparse.add((along.record, along.axis))  # only a tree leads from key to key
+                signed |= set(needs)
     homes = {
         name: next((p for p in sorted(slices.get(name, ())) if decide(record, p)), ())
         for name, record in records.items()

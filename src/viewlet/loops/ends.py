@@ -6,6 +6,11 @@ the end of an order
 
         max v<k>(M[k, v] + {v == b} * w)     visit v down, up to the first that is no point; then the points
 
+    Where conditions read running sums, they are asked along an index of these sums, which leads from key to
+    key as well::
+
+    min v<k>(M[k, v] * (c := sum<k, v>(V[k, w] * {w <= v})) * {c >= n})      seek along V, visit M up
+
 the best of an interval
     A maximum of v over ``M[q, v] * {q <= p}`` is what an index along q knows of the part before an edge.
 
@@ -28,8 +33,8 @@ from viewlet.calculus.nodes import Argument, Extremum, Factor, MapRef, Term
 from viewlet.calculus.ranges import as_range
 from viewlet.core.scalar import Var, call
 from viewlet.core.types import wide
-from viewlet.loops.builder import BlockBuilder, nonzero
-from viewlet.loops.nodes import Axis, Best, Offer, Peak, Product
+from viewlet.loops.builder import BlockBuilder, Otherwise, nonzero
+from viewlet.loops.nodes import Axis, Best, Holds, Offer, Peak, Product
 from viewlet.loops.searches import Searching
 from viewlet.loops.served import best_axis, is_floating, is_ordered, may_hold_at_null
 from viewlet.loops.storage import AtomPlace
@@ -53,7 +58,7 @@ def ordered_end(lowering: Lowering, factor: Extremum, block: BlockBuilder, env: 
 
 def _is_end_served(end: End, place: AtomPlace, of: Var) -> bool:
     column = place.record.keys[place.arguments.index(of)]
-    return is_ordered(column.type) and not end.interval.needs and not is_floating(place)
+    return is_ordered(column.type) and not is_floating(place)
 
 
 def _is_best_served(end: End, place: AtomPlace, factor: Extremum) -> bool:
@@ -67,13 +72,15 @@ def _end(lowering: Lowering, factor: Extremum, end: End, block: BlockBuilder, en
     """The first key from the end of an order that no point touches, or a point if that is better."""
     place = lowering.storage.place(end.interval.atom)
     position = place.arguments.index(factor.of)
-    axis = Axis(position, tuple(i for i in range(len(place.arguments)) if i != position), "levels")
+    holds: Holds = "sums" if end.interval.needs else "levels"
+    axis = Axis(position, tuple(i for i in range(len(place.arguments)) if i != position), holds)
     points = lowering.gather(end.points, (factor.of,), block, env) if end.points else None
 
     def visit(at: BlockBuilder, found: Env, _: Product) -> None:
         searching = Searching(lowering, end.interval, axis, at, found)
         start, stop = searching.edges()
-        visit = at.visit((searching.along, start, stop, factor.op == "max", True), place.record)
+        what = (searching.along, start, stop, factor.op == "max", True)
+        visit = at.visit(what, place.record, _otherwise(lowering, factor, searching, env))
         keys: dict[int, Argument] = dict(searching.along.bound) | {position: visit.key}
         entry = visit.body.get(place.record, tuple(keys[i] for i in sorted(keys)))
         body = visit.body.when(nonzero(entry.read(place.field)))
@@ -85,6 +92,15 @@ def _end(lowering: Lowering, factor: Extremum, end: End, block: BlockBuilder, en
     lowering.term(Term(end.interval.flat), inner, env, visit)
     best = block.best(inner.freeze(), Best(factor.var, factor.op, ()))
     return best if points is None else _or_point(lowering, factor, end, points, best, block, env)
+
+
+def _otherwise(lowering: Lowering, factor: Extremum, searching: Searching, env: Env) -> Otherwise:
+    """When the edges mean nothing, and how the extremum is found then."""
+    if not searching.needs:
+        return (), ()
+    scan = BlockBuilder(searching.block.variables, searching.block)
+    scan.last(Offer(lowering.scanned_extremum(factor, scan, env)))
+    return searching.needs, scan.freeze()
 
 
 def _or_point(

@@ -254,8 +254,8 @@ def _enumerates(query: Query, keys: tuple[Var, ...], env: Env) -> bool:
         match step:
             case Cond() | Value():
                 pass
-            case Let(var) if var.name in known:
-                pass
+            case Let(var) | Lift(var) | Extremum(var):
+                known.add(var.name)
             case MapRef() | Delta():
                 free = {a.name for a in _arguments(step) if isinstance(a, Var)} - known
                 free = {name for name in free if not name.startswith("@")}

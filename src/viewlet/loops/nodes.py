@@ -374,7 +374,8 @@ class Peak:
 class Visit:
     """The keys from one edge to another in their order, from the last one down if ``down``.
 
-    With ``once`` it ends when something has been offered to the nearest enclosing :class:`Best`.
+    With ``once`` it ends when something has been offered to the nearest enclosing :class:`Best`. While a
+    field in ``needs`` is negative anywhere, the edges mean nothing: ``scan`` then offers the same.
     """
 
     along: Along
@@ -384,6 +385,8 @@ class Visit:
     down: bool
     once: bool
     body: Block
+    needs: tuple[tuple[str, str], ...] = ()
+    scan: Block = ()
 
 
 Op: TypeAlias = (
@@ -456,8 +459,10 @@ class LoopProgram:
 def body_of(op: Op) -> Block:
     """The nested block of an operation; empty if it has none."""
     match op:
-        case Loop() | If() | Total() | Best() | Gather() | Visit():
+        case Loop() | If() | Total() | Best() | Gather():
             return op.body
+        case Visit():
+            return (*op.body, *op.scan)
         case Seek():
             return (*op.first, *op.body)
         case Span():

@@ -139,10 +139,11 @@ def show_op(op: Op) -> Iterator[str]:
         case Peak(var, along, start, stop, needs, scan):
             yield f"{var.name} = {_END[along.axis.holds]} {_along(along, f'*{_ends(start, stop)}')}"
             yield from _otherwise(needs, scan)
-        case Visit(along, start, stop, key, down, once, body):
+        case Visit(along, start, stop, key, down, once, body, needs, scan):
             way = " down" * down + " once" * once
             yield f"visit{way} {_along(along, f'*{key.name}: {_ends(start, stop)}')}:"
             yield from show_block(body, "  ")
+            yield from _otherwise(needs, scan)
         case _:
             assert_never(op)
 

@@ -72,8 +72,10 @@ def _joins(total: Total, before: list[Op]) -> bool:
 
 def _inside(op: Op) -> Op:
     match op:
-        case Loop() | If() | Total() | Best() | Gather() | Visit():
+        case Loop() | If() | Total() | Best() | Gather():
             return replace(op, body=fuse_totals(op.body))
+        case Visit():
+            return replace(op, body=fuse_totals(op.body), scan=fuse_totals(op.scan))
         case Seek():
             return replace(op, first=fuse_totals(op.first), body=fuse_totals(op.body))
         case Span():

@@ -29,6 +29,8 @@ AggregateOp: TypeAlias = Literal[
     "percentile_disc",
     "mode",
 ]
+ORDER_STATISTICS = frozenset({"percentile_cont", "percentile_disc", "mode"})
+"""Aggregates that ask for a place in the order of values, or for the most frequent of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +80,8 @@ class Join:
 class AggregateCall:
     """One aggregate; ``argument`` is ``None`` for COUNT(*).
 
-    A percentile has a ``share``, a literal number from 0 to 1. ``descending`` is the order in which a discrete
-    one goes through the values, and by which the mode chooses among those that are equally frequent.
+    A percentile has a ``share``, a literal number from 0 to 1. ``descending`` is the order in which a
+    discrete one goes through the values, and by which the mode chooses among those that are equally frequent.
     """
 
     op: AggregateOp

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar, assert_never, get_args
 
-from viewlet.core.scalar import Scalar, Var
+from viewlet.core.scalar import Const, Scalar, Var
 from viewlet.core.text import Tokens, read_scalar, read_type
 from viewlet.core.text import show as show_scalar
 from viewlet.errors import PlanError

@@ -232,7 +232,7 @@ def _aggregate_limits(call: AggregateCall, argument: Fact) -> tuple[Fraction | N
         case "sum":
             zero = Fraction(0)
             return zero if argument.non_negative else None, zero if argument.non_positive else None
-        case "min" | "max" | "avg":
+        case "min" | "max" | "avg" | "percentile_cont" | "percentile_disc" | "mode":
             return argument.low, argument.high
 
 

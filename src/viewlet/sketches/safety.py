@@ -22,6 +22,7 @@ from viewlet.core.scalar import FLIPPED, Call, Scalar, Var, conjuncts, nullable
 from viewlet.plan.conditions import reads
 from viewlet.plan.facts import key_of
 from viewlet.plan.nodes import (
+    ORDER_STATISTICS,
     Aggregate,
     Apply,
     Distinct,
@@ -342,6 +343,8 @@ def _aggregate(plan: Aggregate, judgement: Judgement) -> Judgement:
         if facts[var.name].relation is not Relation.EQUAL:
             raise UnsafeError(f"S5: GROUP BY {_culprit(scalar, judgement.facts)}, which skipping rows moves")
     for var, call in plan.aggregates:
+        if call.op in ORDER_STATISTICS:
+            raise UnsafeError(f"{show_aggregate(call)}: databases disagree about percentiles and modes")
         facts[var.name] = aggregate_fact(call, judgement.facts, whole, show_aggregate(call))
     result = _renamed(judgement, facts, columns)
     if not judgement.restricted:

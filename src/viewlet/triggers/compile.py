@@ -270,6 +270,10 @@ class Compiler:
         keys = (*factor.keys, factor.of) if isinstance(factor, Extremum) else factor.keys
         names = [key.name for key in keys]
         query = simplify_query(self._keyed(factor.query, names), names, self.names)
+        if isinstance(factor, Extremum):
+            sought = materializer.sought(replace(factor, query=query), stem)
+            if sought is not None:
+                return _with_query(factor, sought)
         if binds_all(query, keys) and not materializer.is_power(query, keys):
             return _with_query(factor, materializer.whole(query, keys, stem))
         bound = frozenset(key.name for key in factor.keys)

@@ -13,7 +13,8 @@ For a term over tables, with some variables *bound* (by the event, the batch's r
    key leads to the few entries that do, the sum is not kept for those who may never ask: to keep it takes as
    long at every change of the table.
 4. Conditions, values and lets move into the component that binds their variables; those that name a bound
-   variable stay.
+   variable stay. What an extremum is tested by stays too, if an ordered index finds the first value that
+   passes (``calculus/threshold.py``): the map is that of the values.
 5. Each component becomes a map, keyed by those of its variables that are needed elsewhere; bound variables
    and parameters inside it become keys too.
 """
@@ -48,10 +49,12 @@ from viewlet.calculus.nodes import (
     product,
     tables,
     term_variables,
+    times,
 )
 from viewlet.calculus.ranges import as_range
 from viewlet.calculus.schedule import binds_all, binds_keys
 from viewlet.calculus.substitute import substitute_query
+from viewlet.calculus.threshold import as_threshold
 from viewlet.core.names import Names
 from viewlet.core.scalar import Scalar, Var, variables
 from viewlet.triggers.expand import expand_values
@@ -312,7 +315,9 @@ class Materializer:
             case Lift(keys=keys, query=query):
                 return replace(factor, query=self.nested(query, keys, keys, bound))
             case Extremum(of=of, keys=keys, query=query):
-                return replace(factor, query=self.nested(query, (*keys, of), keys, bound))
+                sought = self.sought(factor)
+                nested = self.nested(query, (*keys, of), keys, bound) if sought is None else sought
+                return replace(factor, query=nested)
             case Exists(keys=keys, query=query):
                 return replace(factor, query=self.nested(query, keys, keys, bound))
             case _:
@@ -331,6 +336,17 @@ class Materializer:
         whole = self.whole(plain, keys) if plain else ()
         rest = [self.term(term, frozenset(key.name for key in keys), known) for term in other]
         return add(whole, *rest)
+
+    def sought(self, factor: Extremum, stem: str | None = None) -> Query | None:
+        """The inner query of an extremum behind a threshold: the map of its values, and what tests them."""
+        if not self.searches or self.depth != "component" or mentions_event(factor.query):
+            return None
+        found, keys = as_threshold(factor), (*factor.keys, factor.of)
+        if found is None or not binds_all(found.values, keys):
+            return None
+        known = frozenset(key.name for key in keys)
+        tests = product(*(self._pull(test, known) for test in found.tests))
+        return times(self.whole(found.values, keys, stem), tests)
 
     def _is_plain(self, term: Term, keys: tuple[Var, ...], known: frozenset[str]) -> bool:
         """Connected, restricted, and without the event but for parameters that are matched in atoms.

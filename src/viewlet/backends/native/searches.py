@@ -197,26 +197,34 @@ class Searches:
                 self.out.line(f"{into}_null = false;")
 
     def visit(self, op: Visit) -> None:
-        """The keys between two edges; the tree does not change meanwhile."""
+        """The keys between two edges, or a scan while a needed sum is negative somewhere."""
+        needs = [self._negatives(record, field) for record, field in op.needs]
+        with self.out.block(f"if (VL_LIKELY(({' | '.join(needs)}) == 0))" if needs else ""):
+            self._keys(op)
+        if needs:
+            with self.out.block("else"):
+                self.operations.child().block(op.scan)
+
+    def _keys(self, op: Visit) -> None:
+        """The keys in their order; the tree does not change meanwhile."""
         order = order_at(self.operations.records[op.along.record], op.along.axis)
         start, stop = (self._edge(limit.edge) if limit else "" for limit in (op.start, op.stop))
-        with self.out.block():
-            tree, path, key = self._tree(op.along, order), self.out.fresh("p"), self.out.fresh("k")
-            self.out.line(f"{order.name}_path {path};")
-            step, ends = ("previous", (stop, start)) if op.down else ("next", (start, stop))
-            head = f"bool more = {self._first(order, tree, path, ends[0], down=op.down)}"
-            with self.out.block(f"for ({head}; more; more = {order.name}_{step}(a, {tree}, &{path}))"):
-                self.out.line(f"const {order.name}_key {key} = {order.name}_path_key(&{path});")
-                if ends[1]:
-                    self.out.line(f"if ({_is_past(ends[1], key, down=op.down)}) break;")
-                inner = self.operations.child()
-                kind = order.record.keys[order.axis.position].type
-                inner.names[op.key.name] = inner.scalars.named(key_value(kind, key))
-                inner.block(op.body)
-                if op.once:
-                    assert self.operations.target is not None, "a visit that ends with an offer is in a best"
-                    (best,) = self.operations.target.values
-                    self.out.line(f"if (!{best.null}) break;")
+        tree, path, key = self._tree(op.along, order), self.out.fresh("p"), self.out.fresh("k")
+        self.out.line(f"{order.name}_path {path};")
+        step, ends = ("previous", (stop, start)) if op.down else ("next", (start, stop))
+        head = f"bool more = {self._first(order, tree, path, ends[0], down=op.down)}"
+        with self.out.block(f"for ({head}; more; more = {order.name}_{step}(a, {tree}, &{path}))"):
+            self.out.line(f"const {order.name}_key {key} = {order.name}_path_key(&{path});")
+            if ends[1]:
+                self.out.line(f"if ({_is_past(ends[1], key, down=op.down)}) break;")
+            inner = self.operations.child()
+            kind = order.record.keys[order.axis.position].type
+            inner.names[op.key.name] = inner.scalars.named(key_value(kind, key))
+            inner.block(op.body)
+            if op.once:
+                assert self.operations.target is not None, "a visit that ends with an offer is in a best"
+                (best,) = self.operations.target.values
+                self.out.line(f"if (!{best.null}) break;")
 
     def _first(self, order: COrder, tree: str, path: str, edge: str, *, down: bool) -> str:
         """Whether there is a key to begin with, and the path to it."""

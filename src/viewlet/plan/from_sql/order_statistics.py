@@ -48,9 +48,10 @@ def order_statistic(node: exp.Expr) -> OrderStatistic:
     """What an aggregate asks of the order of values.
 
     >>> from sqlglot import parse_one
-    >>> found = order_statistic(parse_one("percentile_cont(0.2) WITHIN GROUP (ORDER BY x DESC)", read="spark"))
-    >>> found.op, found.argument.sql(), found.share
-    ('percentile_cont', 'x', Const(value=8, type=Type(kind=<Kind.DECIMAL: 'DECIMAL'>, precision=2, scale=1)))
+    >>> text = "percentile_cont(0.2) WITHIN GROUP (ORDER BY x DESC)"
+    >>> found = order_statistic(parse_one(text, read="spark"))
+    >>> found.op, found.argument.sql(), found.share.value, str(found.share.type)
+    ('percentile_cont', 'x', 8, 'DECIMAL(2,1)')
     """
     if isinstance(node, exp.WithinGroup):
         return _within_group(node)
@@ -62,7 +63,7 @@ def order_statistic(node: exp.Expr) -> OrderStatistic:
         return OrderStatistic("mode", node.this)
     share = node.args.get("quantile") or node.args.get("expression")
     if share is None:
-        raise unsupported(node, f"{node.sql_name().lower()} without an order", "add WITHIN GROUP (ORDER BY x)")  # type: ignore[attr-defined]
+        raise unsupported(node, f"{node.sql()} without an order", "add WITHIN GROUP (ORDER BY x)")
     return OrderStatistic(PERCENTILES[type(node)], node.this, _share(share))
 
 
