@@ -86,8 +86,9 @@ def choose_access(
             case Peak(along=along, needs=needs):
                 summed.setdefault((along.record, along.axis), set())
                 signed |= set(needs)
-            case Visit(along=along, needs=needs):
-                summed.setdefault((along.record, along.axis), set())
+            case Visit(along=along, present=present, needs=needs):
+                fields = {present} if present is not None else set()
+                summed.setdefault((along.record, along.axis), set()).update(fields)
                 sparse.add((along.record, along.axis))  # only a tree leads from key to key
                 signed |= set(needs)
     homes = {

@@ -46,8 +46,9 @@ from viewlet.loops.nodes import (
 )
 
 VisitKind: TypeAlias = tuple[Along, Limit | None, Limit | None, bool, bool]
-Otherwise: TypeAlias = tuple[tuple[tuple[str, str], ...], Block]
 """What is visited from where to where, whether downwards, and whether once."""
+Sums: TypeAlias = tuple[str | None, tuple[tuple[str, str], ...], Block]
+"""Of a visit along an index of sums: the field it is of, what must not be negative, and how to scan if it is."""
 
 _SUFFIX = re.compile(r"(_\d+)+$")
 
@@ -172,16 +173,16 @@ class LoopBuilder:
 class VisitBuilder:
     """A visit of the keys between two edges, whose body grows."""
 
-    def __init__(self, what: VisitKind, otherwise: Otherwise, key: Var, parent: BlockBuilder) -> None:
+    def __init__(self, what: VisitKind, sums: Sums, key: Var, parent: BlockBuilder) -> None:
         self.what = what
-        self.otherwise = otherwise
+        self.sums = sums
         self.key = key
         self.body = BlockBuilder(parent.variables, parent, given=frozenset({key.name}))
 
     def freeze(self) -> Op:
         """The finished operation."""
         along, start, stop, down, once = self.what
-        return Visit(along, start, stop, self.key, down, once, self.body.freeze(), *self.otherwise)
+        return Visit(along, start, stop, self.key, down, once, self.body.freeze(), *self.sums)
 
 
 class BlockBuilder:
@@ -301,13 +302,13 @@ class BlockBuilder:
         self._bind_once(("peak", peak), lambda: peak)
         return peak.var
 
-    def visit(self, what: VisitKind, record: Record, otherwise: Otherwise = ((), ())) -> VisitBuilder:
-        """The visit of the keys between two edges; ``otherwise`` says when to scan instead, and how."""
+    def visit(self, what: VisitKind, record: Record, sums: Sums = (None, (), ())) -> VisitBuilder:
+        """The visit of the keys between two edges."""
         if what not in self._visits:
             column = record.keys[what[0].axis.position]
             named = ("visit", what, self.depth())
             key = self.variables.of(named, column.name, column.type, False)
-            self._visits[what] = VisitBuilder(what, otherwise, key, self)
+            self._visits[what] = VisitBuilder(what, sums, key, self)
             self._nested.append(self._visits[what])
         return self._visits[what]
 

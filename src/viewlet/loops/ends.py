@@ -33,7 +33,7 @@ from viewlet.calculus.nodes import Argument, Extremum, Factor, MapRef, Term
 from viewlet.calculus.ranges import as_range
 from viewlet.core.scalar import Var, call
 from viewlet.core.types import wide
-from viewlet.loops.builder import BlockBuilder, Otherwise, nonzero
+from viewlet.loops.builder import BlockBuilder, Sums, nonzero
 from viewlet.loops.nodes import Axis, Best, Holds, Offer, Peak, Product
 from viewlet.loops.searches import Searching
 from viewlet.loops.served import best_axis, is_floating, is_ordered, may_hold_at_null
@@ -80,7 +80,7 @@ def _end(lowering: Lowering, factor: Extremum, end: End, block: BlockBuilder, en
         searching = Searching(lowering, end.interval, axis, at, found)
         start, stop = searching.edges()
         what = (searching.along, start, stop, factor.op == "max", True)
-        visit = at.visit(what, place.record, _otherwise(lowering, factor, searching, env))
+        visit = at.visit(what, place.record, _sums(lowering, factor, searching, env))
         keys: dict[int, Argument] = dict(searching.along.bound) | {position: visit.key}
         entry = visit.body.get(place.record, tuple(keys[i] for i in sorted(keys)))
         body = visit.body.when(nonzero(entry.read(place.field)))
@@ -94,13 +94,13 @@ def _end(lowering: Lowering, factor: Extremum, end: End, block: BlockBuilder, en
     return best if points is None else _or_point(lowering, factor, end, points, best, block, env)
 
 
-def _otherwise(lowering: Lowering, factor: Extremum, searching: Searching, env: Env) -> Otherwise:
-    """When the edges mean nothing, and how the extremum is found then."""
-    if not searching.needs:
-        return (), ()
+def _sums(lowering: Lowering, factor: Extremum, searching: Searching, env: Env) -> Sums:
+    """What a visit is to know that goes along an index of sums: when to scan instead, and how."""
+    if searching.axis.holds != "sums":
+        return None, (), ()
     scan = BlockBuilder(searching.block.variables, searching.block)
     scan.last(Offer(lowering.scanned_extremum(factor, scan, env)))
-    return searching.needs, scan.freeze()
+    return searching.place.field, searching.needs, scan.freeze()
 
 
 def _or_point(

@@ -374,6 +374,7 @@ class Peak:
 class Visit:
     """The keys from one edge to another in their order, from the last one down if ``down``.
 
+    Along an index of sums these are the keys with a sum, also of the field ``present``.
     With ``once`` it ends when something has been offered to the nearest enclosing :class:`Best`. While a
     field in ``needs`` is negative anywhere, the edges mean nothing: ``scan`` then offers the same.
     """
@@ -385,6 +386,7 @@ class Visit:
     down: bool
     once: bool
     body: Block
+    present: str | None = None
     needs: tuple[tuple[str, str], ...] = ()
     scan: Block = ()
 

@@ -139,9 +139,10 @@ def show_op(op: Op) -> Iterator[str]:
         case Peak(var, along, start, stop, needs, scan):
             yield f"{var.name} = {_END[along.axis.holds]} {_along(along, f'*{_ends(start, stop)}')}"
             yield from _otherwise(needs, scan)
-        case Visit(along, start, stop, key, down, once, body, needs, scan):
+        case Visit(along, start, stop, key, down, once, body, present, needs, scan):
             way = " down" * down + " once" * once
-            yield f"visit{way} {_along(along, f'*{key.name}: {_ends(start, stop)}')}:"
+            summed = "" if present is None else f" {{{present}}}"
+            yield f"visit{way} {_along(along, f'*{key.name}: {_ends(start, stop)}')}{summed}:"
             yield from show_block(body, "  ")
             yield from _otherwise(needs, scan)
         case _:
