@@ -41,3 +41,13 @@ def test_query(case: Case, update: bool) -> None:
         )
 
     check(case, produce, update)
+
+
+@pytest.mark.parametrize("case", cases("loops/order_statistics"))
+def test_order_statistics(case: Case, update: bool) -> None:
+    def produce(text: str) -> str:
+        tables = catalog(TABLES)
+        program = compile_views({"v": compile_query(text, tables)}, tables, searches=True)
+        return show_loops(triggers_to_loops(program))
+
+    check(case, produce, update)

@@ -17,7 +17,6 @@ from viewlet.core.types import BIGINT, DOUBLE, Type, wide
 from viewlet.errors import UnsupportedError
 from viewlet.plan.nodes import AggregateCall
 from viewlet.sql.scalars import arithmetic, compare
-from viewlet.sql.typing import floor_type
 
 Values: TypeAlias = Callable[[Callable[[Scalar], Scalar]], tuple[Factor, ...]]
 """What is summed for each row, by what scalars over the columns of a SELECT are in a branch."""
@@ -121,9 +120,8 @@ class Lifts:
 
         low = self._reached(argument, ">", place)
         high = self._reached(argument, ">=", lambda n: arithmetic("+", place(n), Const(1)))
-        here = place(self.non_null_count(argument))
-        part = arithmetic("-", here, call("floor", here, type=floor_type(here.type)))
-        return _between(*(call("cast", scalar, type=DOUBLE) for scalar in (low, high, part)))
+        ends = (call("cast", found, type=DOUBLE) for found in (low, high))
+        return call("interpolate", *ends, place(self.non_null_count(argument)), type=DOUBLE)
 
     def mode(self, argument: Scalar, descending: bool) -> Var:
         """The least or greatest of the most frequent values::
@@ -224,13 +222,6 @@ class Lifts:
 def _known(argument: Scalar) -> Values:
     """1 where the argument is not NULL."""
     return lambda read: (Value(call("nn", read(argument), type=BIGINT)),)
-
-
-def _between(low: Scalar, high: Scalar, part: Scalar) -> Scalar:
-    """The number that lies so far from ``low`` to ``high``: ``between`` of ``core/aggregates.py``."""
-    rest = call("-", Const(1.0, DOUBLE), part, type=DOUBLE)
-    sides = (call("*", rest, low, type=DOUBLE), call("*", part, high, type=DOUBLE))
-    return Call("case", (call("=", low, high), low, call("+", *sides, type=DOUBLE)), DOUBLE)
 
 
 def _reader(branch: Branch) -> Callable[[Scalar], Scalar]:

@@ -13,7 +13,7 @@ from fractions import Fraction
 from typing import Any
 
 from viewlet.core.casts import finite, fit, rescale
-from viewlet.core.library import FUNCTIONS
+from viewlet.core.library import FUNCTIONS, between
 from viewlet.core.scalar import Call, Const, Var
 from viewlet.core.types import BIGINT, Kind, Type, Value, wide
 from viewlet.errors import CompileError, ValueRangeError
@@ -85,11 +85,6 @@ def percentile(
     high = _first(values, lambda passed: passed >= place + 1)
     unit = 1 if argument.is_floating else 10**argument.scale
     return between(low / unit, high / unit, float(place - math.floor(place)))
-
-
-def between(low: float, high: float, part: float) -> float:
-    """The number that lies so far from ``low`` to ``high``, never outside of them."""
-    return low if low == high else (1.0 - part) * low + part * high
 
 
 def mode(values: Mapping[Any, int], *, descending: bool = False) -> Value:

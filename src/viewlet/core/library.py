@@ -368,8 +368,20 @@ def _spread(call: Call) -> Function:
     return spread
 
 
+def between(low: float, high: float, part: float) -> float:
+    """The number that lies so far from ``low`` to ``high``, never outside of them."""
+    return low if low == high else (1.0 - part) * low + part * high
+
+
+def _interpolate(call: Call) -> Function:
+    """Between two neighbours of a place, by its digits behind the point."""
+    unit = 10 ** call.args[2].type.scale
+    return lambda low, high, place: between(low, high, place % unit / unit)
+
+
 FUNCTIONS: Mapping[str, Builder] = {
     **dict.fromkeys(("var_pop", "var_samp", "stddev_pop", "stddev_samp"), _spread),
+    "interpolate": _interpolate,
     "+": _floating_arithmetic(lambda a, b: a + b),
     "-": _floating_arithmetic(lambda a, b: a - b),
     "*": _floating_arithmetic(lambda a, b: a * b),

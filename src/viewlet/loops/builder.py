@@ -48,7 +48,7 @@ from viewlet.loops.nodes import (
 VisitKind: TypeAlias = tuple[Along, Limit | None, Limit | None, bool, bool]
 """What is visited from where to where, whether downwards, and whether once."""
 Sums: TypeAlias = tuple[str | None, tuple[tuple[str, str], ...], Block]
-"""Of a visit along an index of sums: the field it is of, what must not be negative, and how to scan if it is."""
+"""Of a visit along an index of sums: its field, what must not be negative, and how to scan if it is."""
 
 _SUFFIX = re.compile(r"(_\d+)+$")
 

@@ -32,6 +32,7 @@ from viewlet.loops.nodes import (
     Pending,
     Product,
     Seek,
+    Span,
     Total,
     Turn,
     ViewLoops,
@@ -123,7 +124,7 @@ def _operation_fails(op: Op, narrow: Mapping[str, Scalar]) -> bool:
             return any(_amount_fails(amount, narrow, I128[1] // ENTRIES) for amount in amounts)
         case Seek(conditions=conditions):
             return any(can_fail(substitute(condition, narrow)) for condition in conditions)
-        case Get() | Loop() | Total() | Best() | Pending() | Turn() | Peak() | Visit():
+        case Get() | Loop() | Total() | Best() | Pending() | Turn() | Span() | Peak() | Visit():
             return False
         case _:  # nothing else is known to be safe
             return True

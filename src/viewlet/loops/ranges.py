@@ -22,7 +22,7 @@ _TOTAL = COMPARISONS | {
     *("least", "like", "starts_with", "ends_with", "contains", "substring", "left", "right", "length"),
     *("year", "quarter", "month", "week", "day", "dayofweek", "weekday", "dayofyear", "hour", "minute"),
     *("second", "position", "days_between", "last_day", "sign", "concat", "upper", "lower", "trim"),
-    *("unix_seconds", "unix_millis", "unix_micros"),
+    *("unix_seconds", "unix_millis", "unix_micros", "interpolate"),
     *("bit_and", "bit_or", "bit_xor", "bit_not", "shift_left", "shift_right", "shift_right_unsigned"),
 }
 

@@ -67,6 +67,7 @@ OPERATIONS: Mapping[str, str] = {
         ("shift_left", "shift_right", "shift_right_unsigned"),
         "(a INT or BIGINT, distance INT, modulo its bits) a's type; bits beyond are lost",
     ),
+    "interpolate": "(low DOUBLE, high DOUBLE, place exact) DOUBLE; between, by the fraction of the place",
     # comparisons and logic
     "=": "(a, b) comparable: two numbers, or the same type; likewise the others",
     "<>": "(a, b)",

@@ -161,11 +161,11 @@ def _searched(
     threshold = False
     for conditions in (search.rising, search.falling):
         sums = running_sums(search, conditions, known) if isinstance(searches, AllBut) else None
-        if path == "search" and sums and all(has_order(sum_.atom.name, searches) for sum_ in sums):
+        if sums and all(has_order(sum_.atom.name, searches) for sum_ in sums):
             asked += [Access(s.atom.name, (), "edge", (*loops, f"log {s.atom.name}")) for s in sums]
             for within in (sum_.within for sum_ in sums if sum_.within is not None):
                 asked += _searched(within, path, known, loops, searches)
-        elif path == "search" and (parts := _opened(search, conditions, known, searches)):
+        elif parts := _opened(search, conditions, known, searches):
             best = any(isinstance(f, Extremum) for f in needed(search.dependents, conditions))
             kind: Path = "turn" if best else "edge"
             asked += [Access(p.atom.name, (), kind, (*loops, f"log {p.atom.name}")) for p in parts]
@@ -218,6 +218,8 @@ def end_of(extremum: Extremum, known: set[str]) -> End | None:
 def order_of(query: Query, searches: Ordered = True, names: Mapping[str, str] = SAME) -> str:
     """The work of a statement in O-notation: the largest product of loops around any of its reads.
 
+    A search counts for less than a loop, however many are nested.
+
     ``names`` says what maps are to be called: those of one record have the same entries.
 
     >>> from viewlet.calculus.nodes import product
@@ -226,10 +228,14 @@ def order_of(query: Query, searches: Ordered = True, names: Mapping[str, str] = 
     ('O(1)', 'O(m)')
     """
     nests = {tuple(_called(loop, names) for loop in _loops(a)) for a in accesses(query, searches)}
-    longest = max((len(nest) for nest in nests), default=0)
-    if not longest:
+    most = max(map(_size, nests), default=(0, 0))
+    if not any(most):
         return "O(1)"
-    return "O(" + " + ".join(sorted({" x ".join(nest) for nest in nests if len(nest) == longest})) + ")"
+    return "O(" + " + ".join(sorted({" x ".join(nest) for nest in nests if _size(nest) == most})) + ")"
+
+
+def _size(nest: Sequence[str]) -> tuple[int, int]:
+    return sum(not loop.startswith("log ") for loop in nest), len(nest)
 
 
 def _called(loop: str, names: Mapping[str, str]) -> str:

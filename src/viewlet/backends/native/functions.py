@@ -347,6 +347,17 @@ def _shift(text: str) -> Builder:
     return build
 
 
+def interpolate(scalars: Scalars, call: Call) -> CValue | None:
+    """Between two doubles, by the digits of a place behind the point."""
+    unit = 10 ** call.args[2].type.scale
+
+    def compute(args: list[CValue]) -> CValue:
+        low, high, place = args
+        return CValue(f"vl_f64_between({low.text}, {high.text}, {place.text}, {integer(unit)})", Form.F64)
+
+    return scalars.strict(call, compute)
+
+
 STRICT: Mapping[str, Builder] = {
     "bit_and": _bits("{0} & {1}"),
     "bit_or": _bits("{0} | {1}"),
@@ -364,6 +375,7 @@ STRICT: Mapping[str, Builder] = {
     "neg": unary,
     "abs": unary,
     "sign": sign,
+    "interpolate": interpolate,
     "round": round_half_up,
     "floor": whole,
     "ceil": whole,

@@ -263,6 +263,12 @@ VL_INLINE double vl_f64_round(double x) {
     return rest >= 0.5 ? t + 1 : rest <= -0.5 ? t - 1 : t;
 }
 
+/* From one number to another, as far as the part of a place behind the point says. */
+VL_INLINE double vl_f64_between(double low, double high, vl_i128 place, int64_t unit) {
+    double part = (double)(int64_t)(place % unit) / (double)unit;
+    return low == high ? low : (1.0 - part) * low + part * high;
+}
+
 /* SQL order of doubles: NaN equals itself and is larger than everything; -0.0 equals 0.0. */
 VL_INLINE int vl_f64_compare(double x, double y) {
     if (VL_UNLIKELY(x != x || y != y)) return (x != x) - (y != y);
