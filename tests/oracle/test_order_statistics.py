@@ -156,6 +156,7 @@ def test_thresholds_of_sums_that_may_be_negative(engine: Engine) -> None:
 @pytest.mark.parametrize(
     ("shown", "reason"),
     [
+        ("percentile(b, 0.5, a)", "with a frequency is not supported at line 1"),
         ("percentile(b, 1.5)", "a number from 0 to 1, not at 1.5"),
         ("percentile(b, d)", "at anything but a number"),
         ("percentile(b, array(0.5, 0.9))", "take one call for each"),

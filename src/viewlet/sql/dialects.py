@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from itertools import pairwise
+
 import sqlglot
 from sqlglot import exp
 from sqlglot.dialects.dialect import Dialects
 from sqlglot.errors import ParseError
+from sqlglot.tokenizer_core import Token, TokenType
 
 from viewlet.errors import SqlError
 from viewlet.sql.position import unsupported
 
 SPARK_FAMILY = ("spark", "spark2", "databricks", "hive")
+OPENING = (TokenType.L_PAREN, TokenType.L_BRACKET)
+CLOSING = (TokenType.R_PAREN, TokenType.R_BRACKET)
 
 
 def known_dialect(name: str) -> str:
@@ -40,6 +46,7 @@ def read_statement(text: str, dialect: str) -> exp.Expr:
     except ValueError as error:
         raise SqlError(f"syntax error: {error}") from None
     if dialect.lower() in SPARK_FAMILY:
+        _refuse_frequencies(node, text, dialect)
         return _ansi(node)
     for part in node.walk():
         _refuse_other_meaning(part)
@@ -58,6 +65,30 @@ def _ansi(node: exp.Expr) -> exp.Expr:
             strict = cast.replace(exp.Cast(this=cast.this, to=cast.args["to"]))
             node = strict if cast is node else node
     return node
+
+
+def _refuse_frequencies(node: exp.Expr, text: str, dialect: str) -> None:
+    """Refuse PERCENTILE(x, p, frequency), of whose last argument sqlglot's tree knows nothing."""
+    if node.find(exp.Quantile) is None:
+        return
+    tokens = sqlglot.tokenize(text, read=dialect)
+    for place, (name, bracket) in enumerate(pairwise(tokens)):
+        is_call = name.text.upper() == "PERCENTILE" and bracket.token_type is TokenType.L_PAREN
+        if is_call and _arguments(tokens[place + 2 :]) > 2:
+            what = exp.Quantile()
+            what.update_positions(name)
+            raise unsupported(what, "percentile with a frequency", "repeat the rows in FROM")
+
+
+def _arguments(tokens: Iterable[Token]) -> int:
+    """How many arguments there are up to the bracket that closes a call."""
+    depth, commas = 0, 0
+    for token in tokens:
+        depth += (token.token_type in OPENING) - (token.token_type in CLOSING)
+        if depth < 0:
+            break
+        commas += depth == 0 and token.token_type is TokenType.COMMA
+    return commas + 1
 
 
 def _refuse_other_meaning(part: exp.Expr) -> None:
