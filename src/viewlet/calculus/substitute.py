@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from viewlet.calculus.nodes import (
@@ -22,7 +22,6 @@ from viewlet.calculus.nodes import (
     factor_variables,
     is_parameter,
     product,
-    term_variables,
 )
 from viewlet.core.names import Names
 from viewlet.core.scalar import Const, Scalar, Var, call
@@ -88,7 +87,21 @@ def _nested(factor: Lift | Extremum | Exists, by: Replacement) -> tuple[tuple[Va
         target = inner.get(key.name, key)
         if isinstance(target, Var):
             keys.setdefault(target.name, target)
+    if isinstance(factor, Exists) and not factor.negated:
+        inner = _for_its_rows(factor, inner)
     return tuple(keys.values()), substitute_query(factor.query, inner)
+
+
+def _for_its_rows(factor: Exists, by: dict[str, Scalar]) -> dict[str, Scalar]:
+    """The same replacement for the rows that E is over, before its conditions are known to hold.
+
+    ``x`` is not NULL outside of ``E<x>(r(a: x) * {not is_null(x)})``, and for that the condition must stay.
+    """
+    sure = {name for name, new in by.items() if isinstance(new, Var) and not new.nullable}
+    if not sure:
+        return by
+    unsure = {var.name for var in _inside(factor) if var.nullable} & sure
+    return by | {name: Var(new.name, new.type, True) for name in unsure if isinstance(new := by[name], Var)}
 
 
 def _argument(argument: Argument, by: Replacement) -> Argument:
@@ -108,14 +121,29 @@ def _variable(var: Var, by: Replacement) -> Var:
 
 
 def local_variables(query: Query, keys: Iterable[Var]) -> dict[str, Var]:
-    """The variables of a query's own scope that are not shared with its surroundings."""
+    """The variables of a query's own scope that are not shared with its surroundings.
+
+    One that may be NULL anywhere may be NULL: elsewhere it is not because of a condition over it there.
+    """
     shared = {key.name for key in keys}
-    return {
-        name: var
-        for term in query
-        for name, var in term_variables(term.factors).items()
-        if name not in shared and not is_parameter(var)
-    }
+    found: dict[str, Var] = {}
+    for var in (var for term in query for factor in term.factors for var in _within(factor)):
+        if var.name not in shared and not is_parameter(var) and (var.nullable or var.name not in found):
+            found[var.name] = var
+    return found
+
+
+def _within(factor: Factor) -> Iterator[Var]:
+    """The variables that a factor shares; those that E binds as its own query sees them."""
+    yield from factor_variables(factor)
+    if isinstance(factor, Exists) and not factor.negated:
+        yield from _inside(factor)
+
+
+def _inside(factor: Exists) -> Iterator[Var]:
+    """The keys of E wherever its own query has them."""
+    shared = {key.name for key in factor.keys}
+    return (var for term in factor.query for f in term.factors for var in _within(f) if var.name in shared)
 
 
 def freshen(query: Query, keys: Iterable[Var], names: Names) -> Query:
