@@ -75,8 +75,26 @@ VIEWS = {
                       FROM (SELECT a, sum(d) AS t FROM s GROUP BY a) q""",
     "ranked_groups": "SELECT a, row_number() OVER (ORDER BY max(d), a) AS n FROM s GROUP BY a",
     "padded": "SELECT k, lag(d, 1, -k) OVER (ORDER BY k) AS before FROM s",
+    "shares_of_ranks": """SELECT a, b, percent_rank() OVER (PARTITION BY c ORDER BY b) AS p,
+                            cume_dist() OVER (ORDER BY a DESC NULLS LAST, b) AS d FROM r""",
+    "moving": """SELECT k, sum(d) OVER (ORDER BY k ROWS BETWEEN 2 PRECEDING AND CURRENT ROW) AS s,
+                   count(*) OVER (PARTITION BY a ORDER BY k DESC
+                     ROWS BETWEEN 1 PRECEDING AND 1 FOLLOWING) AS n FROM s""",
+    "moving_away": """SELECT k, avg(d) OVER (ORDER BY k ROWS BETWEEN 3 PRECEDING AND 2 PRECEDING) AS v,
+                        max(d) OVER (ORDER BY d NULLS LAST, k
+                          ROWS BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING) AS m FROM s""",
+    "parts": """SELECT k, ntile(3) OVER (PARTITION BY a ORDER BY d NULLS FIRST, k) AS n,
+                  ntile(4) OVER (ORDER BY k) AS t FROM s""",
+    "farther": """SELECT k, lag(d, 2) OVER (ORDER BY k) AS b,
+                    lead(d, 3, -1) OVER (PARTITION BY a ORDER BY k DESC) AS f FROM s""",
+    "nth": """SELECT k, nth_value(d, 2) OVER (PARTITION BY a ORDER BY k) AS n,
+                nth_value(k, 3) OVER (ORDER BY k DESC
+                  ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING) AS t FROM s""",
+    "framed_ends": """SELECT k, first_value(d) OVER w AS f, last_value(d) OVER w AS l
+                      FROM s WINDOW w AS (ORDER BY k ROWS BETWEEN 1 PRECEDING AND 1 FOLLOWING)""",
 }
 FEW = ("shares", "ranks", "running", "best", "of_groups", "near", "neighbours", "kept_rows", "best_groups")
+NUMBERED = ("shares_of_ranks", "moving", "parts", "farther", "nth")
 
 
 def stream(count: int) -> Stream:
@@ -93,21 +111,29 @@ def test_they_are_nested_queries(engine: Engine) -> None:
     replay_everyhow(engine, DDL, VIEWS, stream(10), size=7, singles=8)
 
 
-def test_they_are_nested_queries_natively() -> None:
-    views = {name: VIEWS[name] for name in FEW}
+@pytest.mark.parametrize("names", [FEW, NUMBERED])
+def test_they_are_nested_queries_natively(names: tuple[str, ...]) -> None:
+    views = {name: VIEWS[name] for name in names}
     replay_everyhow(("native", "higher_order"), DDL, views, stream(12), size=7, singles=12)
 
 
 @pytest.mark.parametrize(
     ("shown", "reason"),
     [
-        ("row_number() OVER (ORDER BY b)", "ROW_NUMBER over rows whose order is not decided"),
+        ("row_number() OVER (ORDER BY b)", "ROW_NUMBER.* over rows whose order is not decided"),
         ("rank() OVER (PARTITION BY a)", "without an order"),
         ("lag(b) OVER (ORDER BY b)", "LAG.* over rows whose order is not decided"),
         ("first_value(b) OVER (ORDER BY b)", "FIRST_VALUE.* over rows whose order is not decided"),
-        ("lag(b, 2) OVER (ORDER BY b)", "LAG.b, 2. OVER is not supported"),
+        ("lag(b, 2) OVER (ORDER BY b)", "LAG.b, 2. over rows whose order is not decided"),
+        ("lag(d, a) OVER (ORDER BY k) AS x FROM s --", "write a number of rows above 0"),
+        ("lag(d, 0) OVER (ORDER BY k) AS x FROM s --", "write a number of rows above 0"),
+        ("nth_value(b, 2) OVER (ORDER BY b)", "NTH_VALUE.* over rows whose order is not decided"),
+        ("nth_value(d, 2) OVER (ORDER BY k ROWS 1 PRECEDING) AS x FROM s --", "begin it UNBOUNDED PRECEDING"),
+        ("percent_rank() OVER (PARTITION BY a)", "without an order"),
+        ("sum(d) OVER (ORDER BY k ROWS a PRECEDING) AS x FROM s --", "by a varying number of rows"),
         ("lag(b) IGNORE NULLS OVER (ORDER BY b)", "IGNORE NULLS OVER"),
-        ("ntile(4) OVER (ORDER BY b)", "the aggregate ntile"),
+        ("ntile(4) OVER (ORDER BY b)", "NTILE.* over rows whose order is not decided"),
+        ("ntile(a) OVER (ORDER BY b)", "write the number of parts"),
         ("sum(b) OVER (ORDER BY a, b RANGE 1 PRECEDING)", "over several keys"),
         ("sum(b) OVER (RANGE 1 PRECEDING)", "a frame without an order"),
         ("sum(b) OVER (ORDER BY b ROWS BETWEEN 1 PRECEDING AND CURRENT ROW)", "the frame ROWS"),

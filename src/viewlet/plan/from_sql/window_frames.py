@@ -7,9 +7,11 @@ a peer and d for the row:
     RANGE CURRENT ROW .. UNBOUNDED  =  d.o <= e.o
     RANGE BETWEEN n PRECEDING ..    =  d.o - n <= e.o OR, where NULL comes last, e.o IS NULL, else d.o IS NULL
     RANGE .. n FOLLOWING            =  e.o <= d.o + n OR, where it comes first, e.o IS NULL, else d.o IS NULL
-    ROWS .. CURRENT ROW             =  RANGE .. CURRENT ROW, where no two rows are at the same place
 
-ROWS frames of some rows depend on how many rows there are between two: they are refused.
+and where no two rows are at the same place, with #e for the number of a row, how many come up to it:
+
+    ROWS .. CURRENT ROW             =  RANGE .. CURRENT ROW
+    ROWS n PRECEDING                =  #d - n <= #e AND e.o <= d.o
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ from sqlglot import exp
 from viewlet.sql.position import unsupported
 
 Column = Callable[[exp.Expr], exp.Column]
+TOTAL = "let ORDER BY end with the PRIMARY KEY of the table, or the part of it that PARTITION BY leaves"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,13 +53,17 @@ class Order:
         return _upto(self.keys, self.mine, self.peer)
 
 
-def seen(window: exp.Window, order: Order, is_total: Callable[[], bool]) -> Iterator[exp.Expr]:
+def seen(
+    window: exp.Window, order: Order, is_total: Callable[[], bool], number: Callable[[Column], exp.Expr]
+) -> Iterator[exp.Expr]:
     """The conditions under which the row sees a peer of its partition, by the frame of its window.
+
+    ``number`` gives the number of a row in its partition.
 
     >>> from sqlglot import parse_one
     >>> window = parse_one("sum(b) OVER (ORDER BY a RANGE BETWEEN 5 PRECEDING AND UNBOUNDED FOLLOWING)")
     >>> order = Order(window.args["order"].expressions, lambda n: exp.column(n.name, "e"), lambda n: n)
-    >>> [condition.sql() for condition in seen(window, order, lambda: False)]
+    >>> [condition.sql() for condition in seen(window, order, lambda: False, lambda column: exp.null())]
     ['e.a >= a - 5 OR a IS NULL']
     """
     spec = window.args.get("spec")
@@ -69,18 +76,24 @@ def seen(window: exp.Window, order: Order, is_total: Callable[[], bool]) -> Iter
         return
     start, end = spec.args["start"], spec.args.get("end") or "CURRENT ROW"
     is_counted = spec.args.get("kind") != "RANGE" and not _is_whole(spec)
-    if spec.args.get("exclude") or (
-        is_counted and (_is_distance(start) or _is_distance(end) or not is_total())
-    ):
+    if spec.args.get("exclude") or spec.args.get("kind") == "GROUPS":
         raise unsupported(window, f"the frame {spec.sql()}", "use RANGE, or whole partitions")
+    if is_counted and not is_total():
+        raise unsupported(window, f"the frame {spec.sql()} over rows whose order is not decided", TOTAL)
+
+    def within(distance: exp.Expr, side: str, *, is_start: bool) -> exp.Expr:
+        if is_counted:
+            return _counted(order, number, distance, side, is_start=is_start)
+        return _within(window, order, distance, side, is_start=is_start)
+
     if start == "CURRENT ROW":
         yield order.onward()
     elif _is_distance(start):
-        yield _within(window, order, start, spec.args["start_side"], is_start=True)
+        yield within(start, spec.args["start_side"], is_start=True)
     if end == "CURRENT ROW":
         yield order.upto()
     elif _is_distance(end):
-        yield _within(window, order, end, spec.args["end_side"], is_start=False)
+        yield within(end, spec.args["end_side"], is_start=False)
 
 
 def _is_whole(spec: exp.WindowSpec) -> bool:
@@ -106,6 +119,17 @@ def _within(window: exp.Window, order: Order, distance: exp.Expr, side: str, is_
     compared = (exp.GTE if is_start != falls else exp.LTE)(this=peer, expression=moved)
     is_beyond = bool(key.args.get("nulls_first")) != is_start
     return exp.or_(compared, _is_null(peer if is_beyond else mine))
+
+
+def _counted(
+    order: Order, number: Callable[[Column], exp.Expr], distance: exp.Expr, side: str, *, is_start: bool
+) -> exp.Expr:
+    """Is the number of the peer on the right side of the row's own moved by a distance?"""
+    if not distance.is_int:
+        raise unsupported(distance, "a frame by a varying number of rows", "write the number")
+    moved = exp.Sub if side == "PRECEDING" else exp.Add
+    bound = moved(this=number(order.mine), expression=distance.copy())
+    return (exp.GTE if is_start else exp.LTE)(this=number(order.peer), expression=bound)
 
 
 def _before(keys: Sequence[exp.Ordered], left: Column, right: Column) -> exp.Expr:

@@ -6,6 +6,8 @@ With D the rows that the SELECT would have without its window functions, d one o
     f(x) OVER (PARTITION BY p ORDER BY o)  =  (SELECT f(e.x) FROM D e WHERE e.p <=> d.p AND e.o <= d.o)
     RANK() OVER (..)                       =  (SELECT 1 + COUNT(*) FROM D e WHERE e.p <=> d.p AND e.o < d.o)
     DENSE_RANK() OVER (..)                 =  the same over the distinct p, o of D
+    CUME_DIST() OVER (..)                  =  (SELECT COUNT(*) .. e.o <= d.o) / (SELECT COUNT(*) ..)
+    PERCENT_RANK() OVER (..)               =  (RANK() - 1) / ((SELECT COUNT(*) ..) - 1), or 0
     QUALIFY c                              =  WHERE c, around all this
 
 where ``<`` is the order that ORDER BY asks for (:mod:`.window_frames`). Where no two rows share p and o:
@@ -14,26 +16,37 @@ where ``<`` is the order that ORDER BY asks for (:mod:`.window_frames`). Where n
     LAG(x) OVER (..)                       =  (SELECT MAX(e.x) FROM D e WHERE e.p <=> d.p AND e.o <=>
                                                   (SELECT MAX(f.o) FROM D f WHERE f.p <=> d.p AND f.o < d.o))
 
-and so on for LEAD, FIRST_VALUE and LAST_VALUE. Such queries are what aggregate indexes are for: one change
-costs a search for each row of its partition, not for each pair, unless the key of ORDER BY may be NULL or a
-neighbour is asked for. What depends on the order of rows that ORDER BY leaves open is refused.
+    LAG(x, n) OVER (..)                    =  the same at the last e.o from which on n rows come before d
+    NTILE(n) OVER (..)                     =  ROW_NUMBER() among n parts, of which the first may have one more
+
+and so on for LEAD, FIRST_VALUE, LAST_VALUE and NTH_VALUE. Such queries are what aggregate indexes are for:
+one change costs a search for each row of its partition, not for each pair, unless the key of ORDER BY may be
+NULL or a neighbour is asked for. What depends on the order of rows that ORDER BY leaves open is refused.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
-from sqlglot import exp
+from sqlglot import exp, parse_one
 
 from viewlet.plan.from_sql.blocks import result_name
 from viewlet.plan.from_sql.unique import unique_rows
-from viewlet.plan.from_sql.window_frames import Order, same, seen
+from viewlet.plan.from_sql.window_frames import TOTAL, Column, Order, same, seen
 from viewlet.sql.catalog import Catalog
 from viewlet.sql.position import invalid, unsupported
 
-MINE, PEER, NEXT = "__row", "__peer", "__next"
-HINT = "there are aggregates, RANK, DENSE_RANK, ROW_NUMBER, LAG, LEAD, FIRST_VALUE and LAST_VALUE"
-TOTAL = "let ORDER BY end with the PRIMARY KEY of the table, or the part of it that PARTITION BY leaves"
+MINE, PEER, NEXT, COUNTED = "__row", "__peer", "__next", "__counted"
+HINT = (
+    "there are aggregates, RANK, DENSE_RANK, PERCENT_RANK, CUME_DIST, ROW_NUMBER, NTILE, LAG, LEAD, "
+    "FIRST_VALUE, LAST_VALUE and NTH_VALUE"
+)
+
+CUME_DIST = "CASE WHEN m > 0 THEN i / m END"
+PERCENT_RANK = "CASE WHEN m > 1 THEN i / (m - 1) ELSE 0e0 END"
+PART = """CASE WHEN i < (m % n) * (m DIV n + 1) THEN i DIV (m DIV n + 1) + 1
+               WHEN m >= n THEN (i - m % n) DIV (m DIV n) + 1 END"""
+"""NULL for a row that is not among the m, as triggers meet it before it is there."""
 
 INSIDE = ("from_", "joins", "laterals", "where", "group", "having", "sample", "pivots")
 """The clauses that make the rows over which window functions run."""
@@ -199,16 +212,38 @@ class _Block:
         match function:
             case exp.Rank() | exp.RowNumber() | exp.DenseRank():
                 return self._rank(window)
-            case exp.Lag() | exp.Lead() | exp.FirstValue() | exp.LastValue():
+            case exp.PercentRank() | exp.CumeDist():
+                return self._share(window)
+            case exp.Ntile():
+                return self._part(window)
+            case exp.Lag() | exp.Lead() | exp.FirstValue() | exp.LastValue() | exp.NthValue():
                 return self._neighbour(window)
             case exp.AggFunc() | exp.Filter() | exp.WithinGroup():
-                reached = seen(window, self._order(window), lambda: self._is_total(window))
+                reached = self._seen(window)
                 return _query(self._argued(function), self._rows(PEER), [*self._alike(window), *reached])
         raise unsupported(window, f"{function.sql()} OVER", HINT)
 
+    def _seen(self, window: exp.Window, alias: str = PEER) -> list[exp.Expr]:
+        """The conditions of a window's frame on a peer."""
+
+        def number(row: Column) -> exp.Expr:
+            upto = Order(self._keys(window), lambda key: self._column(key, COUNTED), row).upto()
+            return self._count(window, [upto], COUNTED)
+
+        return list(seen(window, self._order(window, alias), lambda: self._is_total(window), number))
+
+    def _count(
+        self, window: exp.Window, conditions: Sequence[exp.Expr] = (), alias: str = PEER
+    ) -> exp.Subquery:
+        """How many rows of the partition there are for which conditions hold."""
+        here = [*self._alike(window, alias), *conditions]
+        return _query(exp.Count(this=exp.Star()), self._rows(alias), here)
+
+    def _keys(self, window: exp.Window) -> list[exp.Ordered]:
+        return window.args["order"].expressions if window.args.get("order") else []
+
     def _order(self, window: exp.Window, alias: str = PEER) -> Order:
-        keys = window.args["order"].expressions if window.args.get("order") else []
-        return Order(keys, lambda key: self._column(key, alias), self._mine)
+        return Order(self._keys(window), lambda key: self._column(key, alias), self._mine)
 
     def _alike(self, window: exp.Window, alias: str = PEER) -> list[exp.Expr]:
         """Is a peer of the same partition?"""
@@ -219,20 +254,50 @@ class _Block:
         order = self._order(window)
         if not order.keys:
             raise unsupported(window, f"{window.this.sql()} without an order", "add ORDER BY")
-        if isinstance(window.this, exp.RowNumber) and not self._is_total(window):
-            raise unsupported(window, "ROW_NUMBER over rows whose order is not decided", TOTAL)
+        if isinstance(window.this, exp.RowNumber):
+            self._require_total(window)
         is_dense = isinstance(window.this, exp.DenseRank)
         rows = self._distinct(_places(window)) if is_dense else self._rows(PEER)
         value = exp.Add(this=exp.Literal.number(1), expression=exp.Count(this=exp.Star()))
         return _query(value, rows, [*self._alike(window), order.before()])
 
+    def _require_total(self, window: exp.Window, within: exp.Expr | None = None) -> None:
+        if not self._is_total(window, within):
+            raise unsupported(window, f"{window.this.sql()} over rows whose order is not decided", TOTAL)
+
+    def _share(self, window: exp.Window) -> exp.Expr:
+        """How much of the partition comes before a row, or up to it."""
+        if not self._keys(window):
+            raise unsupported(window, f"{window.this.sql()} without an order", "add ORDER BY")
+
+        def reached() -> exp.Expr:
+            order = self._order(window)
+            is_closed = isinstance(window.this, exp.CumeDist)
+            return self._count(window, [order.upto() if is_closed else order.before()])
+
+        formula = CUME_DIST if isinstance(window.this, exp.CumeDist) else PERCENT_RANK
+        return _filled(formula, {"i": reached, "m": lambda: self._count(window)})
+
+    def _part(self, window: exp.Window) -> exp.Expr:
+        """With i of m rows before it, among n parts."""
+        parts = window.this.this
+        if not isinstance(parts, exp.Literal) or not parts.is_int or int(parts.name) < 1:
+            raise unsupported(window, f"{window.this.sql()} OVER", "write the number of parts")
+        self._require_total(window)
+
+        def before() -> exp.Expr:
+            return self._count(window, [self._order(window).before()])
+
+        return _filled(
+            PART, {"i": before, "m": lambda: self._count(window), "n": lambda: exp.Literal.number(parts.name)}
+        )
+
     def _neighbour(self, window: exp.Window) -> exp.Expr:
         """The value of a row that is found by its place: the one before or after, the first or the last."""
         function, keys = window.this, self._order(window).keys
-        if function.args.get("offset") not in (None, exp.Literal.number(1)):
-            raise unsupported(window, f"{function.sql()} OVER", "only the row next to each is found")
-        if len(keys) != 1 or not self._is_total(window, keys[0].this):
+        if len(keys) != 1:
             raise unsupported(window, f"{function.sql()} over rows whose order is not decided", TOTAL)
+        self._require_total(window, keys[0].this)
         there = [*self._alike(window), exp.EQ(this=self._peer(keys[0].this), expression=self._place(window))]
         value = _query(exp.Max(this=self._peer(function.this)), self._rows(PEER), there)
         default = function.args.get("default")
@@ -251,10 +316,32 @@ class _Block:
             case exp.Lead():
                 reached = [order.after()]
             case _:
-                reached = list(seen(window, order, lambda: True))
+                reached = self._seen(window, NEXT)
+        offset = _offset(window)
+        if offset != 1:
+            reached += self._far_enough(window, offset)
         is_late = isinstance(function, exp.Lag | exp.LastValue) != bool(key.args.get("desc"))
         last = (exp.Max if is_late else exp.Min)(this=order.peer(key.this))
         return _query(last, self._rows(NEXT), [*self._alike(window, NEXT), *reached])
+
+    def _far_enough(self, window: exp.Window, offset: int) -> list[exp.Expr]:
+        """Are there so many rows from the end at which a function begins to that one?"""
+        function, order = window.this, self._order(window, COUNTED)
+        spec = window.args.get("spec")
+        if isinstance(function, exp.NthValue) and spec is not None and spec.args["start"] != "UNBOUNDED":
+            raise unsupported(
+                window, f"the frame {spec.sql()} of {function.sql()}", "begin it UNBOUNDED PRECEDING"
+            )
+        to = Order(order.keys, order.peer, lambda key: self._column(key, NEXT))
+        match function:
+            case exp.Lag():
+                between = [to.onward(), order.before()]
+            case exp.Lead():
+                between = [to.upto(), order.after()]
+            case _:
+                between = [to.upto()]
+        counted = self._count(window, between, COUNTED)
+        return [exp.GTE(this=counted, expression=exp.Literal.number(offset))]
 
     def _described(self, window: exp.Window) -> exp.Window:
         """A window with what the WINDOW clause says of it, if it has a name there."""
@@ -308,6 +395,25 @@ def _places(window: exp.Window) -> list[exp.Expr]:
     """All that decides where in the order a row comes."""
     order = window.args["order"].expressions if window.args.get("order") else []
     return [*(window.args.get("partition_by") or []), *(key.this for key in order)]
+
+
+def _offset(window: exp.Window) -> int:
+    """How many rows away LAG, LEAD and NTH_VALUE look; the others find the nearest."""
+    offset = window.this.args.get("offset")
+    if offset is None:
+        return 1
+    if not isinstance(offset, exp.Literal) or not offset.is_int or int(offset.name) < 1:
+        raise unsupported(window, f"{window.this.sql()} OVER", "write a number of rows above 0")
+    return int(offset.name)
+
+
+def _filled(formula: str, values: Mapping[str, Callable[[], exp.Expr]]) -> exp.Expr:
+    """A formula with expressions for its names: a new one each time, as each has rows of its own."""
+
+    def fill(node: exp.Expr) -> exp.Expr:
+        return values[node.name]() if isinstance(node, exp.Column) else _with_children(node, fill)
+
+    return exp.Paren(this=fill(parse_one(formula, read="spark")))
 
 
 def _with_children(node: exp.Expr, change: Callable[[exp.Expr], exp.Expr]) -> exp.Expr:
