@@ -22,6 +22,8 @@ QUERIES = (
     "SELECT o.a, (SELECT MAX(p.b) FROM (SELECT e.b FROM s AS e WHERE o.b IS NOT NULL "
     "INTERSECT SELECT a FROM s) AS p "
     "WHERE p.b IS NOT NULL) AS n FROM r AS o",
+    "SELECT p.b FROM (SELECT f.a AS b FROM s AS e JOIN s AS f ON e.a <=> f.a EXCEPT SELECT b FROM s) AS p "
+    "WHERE p.b IS NOT NULL",
 )
 
 

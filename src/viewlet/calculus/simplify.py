@@ -39,7 +39,7 @@ from viewlet.calculus.nodes import (
     product,
     term_variables,
 )
-from viewlet.calculus.substitute import freshen, substitute_term
+from viewlet.calculus.substitute import freshen, seen_within, substitute_term
 from viewlet.core.functions import evaluate
 from viewlet.core.names import Names
 from viewlet.core.scalar import Call, Const, Scalar, Var, call, variables
@@ -108,7 +108,8 @@ def _unification(
     for index, factor in enumerate(factors):
         match factor:
             case Cond(Call("==", (left, right))):
-                by = _equate(left, right, frozen, lifted) or _equate(right, left, frozen, lifted)
+                by = _equate(factors, left, right, frozen, lifted)
+                by = by or _equate(factors, right, left, frozen, lifted)
                 if by is not None:
                     return index, by
             case Let(var, scalar) if var == scalar:
@@ -120,24 +121,31 @@ def _unification(
     return None
 
 
-def _equate(x: Scalar, e: Scalar, frozen: frozenset[str], lifted: set[str]) -> Bindings | None:
+def _equate(
+    factors: tuple[Factor, ...], x: Scalar, e: Scalar, frozen: frozenset[str], lifted: set[str]
+) -> Bindings | None:
     """Use up ``x == e`` by replacing x: a variable of this scope, by a variable or constant."""
     if not isinstance(x, Var) or is_parameter(x) or x.name in frozen or x.name in lifted:
         return None
     if isinstance(e, Const):
         return {x.name: e}
     if isinstance(e, Var) and e.name not in lifted:
-        return _identify(x, e)
+        return _identify(factors, x, e)
     return None
 
 
-def _identify(x: Var, e: Var) -> Bindings:
+def _identify(factors: tuple[Factor, ...], x: Var, e: Var) -> Bindings:
     """x becomes e; where x cannot be NULL, e cannot either."""
-    known = Var(e.name, e.type, e.nullable and x.nullable)
+    known = Var(e.name, e.type, _may_be_null(factors, e) and _may_be_null(factors, x))
     by: Bindings = {x.name: known}
     if known.nullable != e.nullable:
         by[e.name] = known
     return by
+
+
+def _may_be_null(factors: tuple[Factor, ...], var: Var) -> bool:
+    """Is a variable NULL anywhere? If only in some places, conditions there keep it so: they must not go."""
+    return any(v.nullable for factor in factors for v in seen_within(factor) if v.name == var.name)
 
 
 def _define(
@@ -150,7 +158,7 @@ def _define(
 ) -> Bindings | None:
     """Use up ``var := scalar`` from whichever side may go."""
     if isinstance(scalar, Var) and not is_parameter(scalar) and scalar.name not in frozen | lifted | wanted:
-        return {scalar.name: Var(var.name, var.type, scalar.nullable)}
+        return {scalar.name: Var(var.name, var.type, _may_be_null(factors, scalar))}
     if var.name in frozen:
         return None
     structural = any(

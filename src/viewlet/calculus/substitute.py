@@ -127,13 +127,13 @@ def local_variables(query: Query, keys: Iterable[Var]) -> dict[str, Var]:
     """
     shared = {key.name for key in keys}
     found: dict[str, Var] = {}
-    for var in (var for term in query for factor in term.factors for var in _within(factor)):
+    for var in (var for term in query for factor in term.factors for var in seen_within(factor)):
         if var.name not in shared and not is_parameter(var) and (var.nullable or var.name not in found):
             found[var.name] = var
     return found
 
 
-def _within(factor: Factor) -> Iterator[Var]:
+def seen_within(factor: Factor) -> Iterator[Var]:
     """The variables that a factor shares; those that E binds as its own query sees them."""
     yield from factor_variables(factor)
     if isinstance(factor, Exists) and not factor.negated:
@@ -143,7 +143,9 @@ def _within(factor: Factor) -> Iterator[Var]:
 def _inside(factor: Exists) -> Iterator[Var]:
     """The keys of E wherever its own query has them."""
     shared = {key.name for key in factor.keys}
-    return (var for term in factor.query for f in term.factors for var in _within(f) if var.name in shared)
+    return (
+        var for term in factor.query for f in term.factors for var in seen_within(f) if var.name in shared
+    )
 
 
 def freshen(query: Query, keys: Iterable[Var], names: Names) -> Query:
