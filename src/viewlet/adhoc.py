@@ -12,6 +12,8 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from viewlet.errors import BackendError, SqlError
+from viewlet.sql.dialects import SPARK_FAMILY
+from viewlet.sql.duckdb_text import duckdb_text
 
 SEALED = {"enable_external_access": "false", "autoload_known_extensions": "false"}
 """How DuckDB is started: without access to anything outside of it."""
@@ -31,7 +33,7 @@ def run(query: exp.Query, dialect: str, relation: Callable[[str], pa.Table]) -> 
     except ImportError:
         raise BackendError("queries are answered by DuckDB: pip install 'viewlet[duckdb]'") from None
     try:
-        text = query.sql("duckdb")
+        text = duckdb_text(query, dialect.lower() in SPARK_FAMILY)
     except SqlglotError as reason:
         raise SqlError(f"the query cannot be written in DuckDB's SQL: {reason}") from None
     with duckdb.connect(config=SEALED | STRICT | _division(query)) as connection:

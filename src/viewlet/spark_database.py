@@ -27,6 +27,7 @@ from viewlet.errors import BackendError, DataError, SqlError
 from viewlet.kept import OnConflict
 from viewlet.spark_journal import attach_folder
 from viewlet.sql import parse
+from viewlet.sql.foreign import spark_means
 from viewlet.values import to_arrow
 from viewlet.workers import Traffic
 
@@ -130,8 +131,9 @@ class SparkDatabase(Database):
                 f"a view is made of a DataFrame over db.frame(name), not of a {type(frame).__name__}: "
                 'for SQL there is db.execute("CREATE MATERIALIZED VIEW name AS ...")'
             )
-        text = dataframe_to_sql(frame)
-        return text if self.dialect == "spark" else parse.parse_query(text, "spark").sql(self.dialect)
+        if self.dialect != "spark":
+            raise SqlError("a DataFrame means what Spark means: connect with dialect='spark'")
+        return dataframe_to_sql(frame)
 
     def to_spark(self, name: str) -> Any:
         """The present rows of a table or view as a DataFrame."""
@@ -142,7 +144,7 @@ class SparkDatabase(Database):
         from pyspark.errors import PySparkException
 
         with self._open():
-            query = parse.parse_query(text, self.dialect)
+            query = spark_means(parse.parse_query(text, self.dialect))
             names = {name: f"viewlet_{name}" for name in adhoc.named_relations(query)}
             for table in list(query.find_all(exp.Table)):
                 if table.name.lower() in names:

@@ -12,6 +12,7 @@ from sqlglot.errors import ParseError
 from sqlglot.tokenizer_core import Token, TokenType
 
 from viewlet.errors import SqlError
+from viewlet.sql.foreign import translated
 from viewlet.sql.position import unsupported
 
 SPARK_FAMILY = ("spark", "spark2", "databricks", "hive")
@@ -48,9 +49,7 @@ def read_statement(text: str, dialect: str) -> exp.Expr:
     if dialect.lower() in SPARK_FAMILY:
         _refuse_frequencies(node, text, dialect)
         return _ansi(node)
-    for part in node.walk():
-        _refuse_other_meaning(part)
-    return node
+    return translated(node, dialect)
 
 
 def _ansi(node: exp.Expr) -> exp.Expr:
@@ -89,13 +88,3 @@ def _arguments(tokens: Iterable[Token]) -> int:
             break
         commas += depth == 0 and token.token_type is TokenType.COMMA
     return commas + 1
-
-
-def _refuse_other_meaning(part: exp.Expr) -> None:
-    """Refuse what other dialects spell alike but mean differently, where the tree does not say which."""
-    if isinstance(part, exp.DayOfWeek) or (
-        isinstance(part, exp.Extract) and part.name.upper() in ("DOW", "DAYOFWEEK", "ISODOW")
-    ):
-        raise unsupported(part, "the day of the week outside the Spark dialect", "dialects count it apart")
-    if isinstance(part, exp.Substring) and isinstance(part.args.get("start"), exp.Neg):
-        raise unsupported(part, "SUBSTRING from the end outside the Spark dialect", "use right(text, n)")

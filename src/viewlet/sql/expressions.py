@@ -23,6 +23,7 @@ from viewlet.core.types import (
     NULL,
     TIMESTAMP,
     VARCHAR,
+    Kind,
     Type,
     bounds,
 )
@@ -30,7 +31,8 @@ from viewlet.sql import scalars
 from viewlet.sql.functions import FUNCTIONS, NONDETERMINISTIC, UnknownFunctionError
 from viewlet.sql.intervals import Interval, add_interval, interval_of
 from viewlet.sql.position import invalid, unsupported
-from viewlet.sql.typing import TypeMismatchError, type_of
+from viewlet.sql.text_functions import check_text
+from viewlet.sql.typing import TypeMismatchError, round_type, type_of
 
 EPOCH = datetime(1970, 1, 1)
 
@@ -360,9 +362,26 @@ def _negate(node: exp.Neg, env: Environment) -> Scalar:
 
 
 def _cast(node: exp.Cast, env: Environment) -> Scalar:
+    scalar, kind = _as_the_dialect_casts(node, scalar_of(node.this, env)), type_of(node.to)
     if isinstance(node, exp.TryCast) and not node.this.is_number:  # 1.5D is read as one
-        return _try_cast(scalar_of(node.this, env), type_of(node.to))
-    return convert(scalar_of(node.this, env), type_of(node.to))
+        return _try_cast(scalar, kind)
+    return convert(scalar, kind)
+
+
+def _as_the_dialect_casts(node: exp.Cast, scalar: Scalar) -> Scalar:
+    """``CAST(x AS INT)`` cuts the fraction in Spark; where a dialect rounds, x is rounded before the cast."""
+    fraction = scalar.type.kind in (Kind.DECIMAL, Kind.FLOAT, Kind.DOUBLE)
+    if node.args.get("other_text"):
+        check_text(node, scalar)
+    if not fraction or not (rounds := node.args.get("rounds")):
+        return scalar
+    if rounds == "unknown":
+        raise unsupported(
+            node, f"the cast of a {scalar.type} to an integer in this dialect", "round or floor the number"
+        )
+    if scalar.type.kind == Kind.DECIMAL:
+        return call("round", scalar, Const(0, INT), type=round_type(scalar.type, 0))
+    return call("rint", scalars.real(scalar, "CAST"), type=DOUBLE)
 
 
 def _try_cast(scalar: Scalar, kind: Type) -> Scalar:

@@ -9,7 +9,7 @@ from sqlglot import exp
 
 from viewlet.core.arithmetic import arithmetic_type, wider_integer
 from viewlet.core.scalar import Const, Scalar, call
-from viewlet.core.types import BIGINT, DOUBLE, INT, NULL, SMALLINT, TINYINT, Type
+from viewlet.core.types import BIGINT, DOUBLE, FLOAT, INT, NULL, SMALLINT, TINYINT, Type
 from viewlet.sql import scalars
 from viewlet.sql.position import invalid, unsupported
 from viewlet.sql.signature import Builder, Reader, called, function, long, real
@@ -30,6 +30,8 @@ def _abs(node: exp.Abs, read: Reader) -> Scalar:
 def _round(node: exp.Round, read: Reader) -> Scalar:
     if node.args.get("truncate"):
         raise unsupported(node, "ROUND with truncation", "use floor or a cast")
+    if node.args.get("halves_to_even") and read(node.this).type in (FLOAT, DOUBLE):
+        return call("rint", real(read(node.this), "round"), type=DOUBLE)
     return _digits(node, "round", node.this, node.args.get("decimals"), read)
 
 

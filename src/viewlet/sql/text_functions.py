@@ -8,7 +8,7 @@ from sqlglot import exp
 
 from viewlet.core.patterns import compiled
 from viewlet.core.scalar import Const, Scalar, call
-from viewlet.core.types import BIGINT, BOOLEAN, INT, VARCHAR, Type
+from viewlet.core.types import BIGINT, BOOLEAN, DOUBLE, FLOAT, INT, VARCHAR, Type
 from viewlet.errors import ValueRangeError
 from viewlet.sql import scalars
 from viewlet.sql.position import invalid, unsupported
@@ -29,12 +29,23 @@ def _two_texts(op: str) -> Builder:
     )
 
 
+def check_text(node: exp.Expr, value: Scalar) -> None:
+    """Refuse the text of a DOUBLE in dialects that do not write ``1.0E17`` as Spark does."""
+    if value.type in (FLOAT, DOUBLE):
+        raise unsupported(
+            node, f"the text of a {value.type} outside the Spark dialect", "cast it to a DECIMAL first"
+        )
+
+
 def _concat(node: exp.Concat | exp.DPipe, read: Reader) -> Scalar:
     """``a || b || c`` is one call; in some dialects ``concat(a, b)`` takes NULL for the empty text."""
     parts = [node.this, node.expression] if isinstance(node, exp.DPipe) else node.expressions
     arguments: list[Scalar] = []
     for part in parts:
-        inner = scalars.text(read(part))
+        value = read(part)
+        if node.args.get("other_text"):
+            check_text(part, value)
+        inner = scalars.text(value)
         if node.args.get("coalesce"):
             inner = call("coalesce", inner, Const("", VARCHAR))
         flat = isinstance(part, exp.DPipe) and getattr(inner, "op", "") == "concat"
