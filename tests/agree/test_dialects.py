@@ -1,4 +1,4 @@
-"""The same text as a view, as a read through ``db.sql`` and in the dialect's own engine: one value or a refusal.
+"""The same text as a view, as a read through ``db.sql`` and in the dialect's own engine: one value.
 
 An expression may be narrower as a view than in its engine, so where one of the three fails there is nothing
 to compare; but each expression must have values to compare, and what is refused for a dialect is listed.

@@ -8,6 +8,7 @@ of functions read the marks. tests/agree/test_dialects.py compares all of it wit
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
@@ -16,6 +17,7 @@ from sqlglot import exp
 from viewlet.sql.position import unsupported
 
 INTEGER_TYPES = (exp.DType.TINYINT, exp.DType.SMALLINT, exp.DType.INT, exp.DType.BIGINT)
+PLAIN_NUMBER = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)")
 Rule: TypeAlias = Callable[[Any], exp.Expr]
 
 
@@ -91,7 +93,12 @@ def _postgres_cast(node: exp.Cast) -> exp.Expr:
     if isinstance(node.this, exp.IntDiv):  # how the parser reads div(a, b)
         return node.this
     if node.to.this == exp.DType.DECIMAL and not node.to.expressions:
-        raise unsupported(node, "a cast to NUMERIC of any precision", "write NUMERIC(p, s)")
+        written = node.this.name if isinstance(node.this, exp.Literal) else ""
+        if PLAIN_NUMBER.fullmatch(written):  # a number that is written out has the digits it shows
+            number = exp.Literal.number(written.lstrip("+-"))
+            return exp.paren(exp.Neg(this=number)) if written.startswith("-") else number
+        if node.find(exp.Column):
+            raise unsupported(node, "a cast to NUMERIC of any precision", "write NUMERIC(p, s)")
     return _cast(node, "postgres")
 
 
