@@ -89,7 +89,14 @@ def test_refused_batches(
 REFUSED_STATEMENTS: list[tuple[type[ViewletError], str]] = [
     (SqlError, "SELEC 1"),
     (SqlError, "CREATE MATERIALIZED VIEW bad AS SELECT nope FROM r"),
-    (UnsupportedError, "UPDATE r SET a = 1"),
+    (UnsupportedError, "UPDATE r SET a = SUM(a)"),
+    (ValueRangeError, "UPDATE r SET a = a / 0"),
+    (DataError, "UPDATE p SET v = NULL"),
+    (
+        ViewletError,
+        "MERGE INTO r USING (VALUES (1), (1)) AS s(a) ON TRUE WHEN MATCHED THEN UPDATE SET a = s.a",
+    ),
+    (UnsupportedError, "ALTER TABLE r ADD COLUMN z BIGINT"),
     (CatalogError, "CREATE TABLE r (a BIGINT)"),
     (CatalogError, "CREATE MATERIALIZED VIEW total AS SELECT 1 AS one"),
     (CatalogError, "DROP TABLE r"),
