@@ -381,3 +381,13 @@ def test_reads_refuse_what_duckdb_cannot_say() -> None:
     ):
         with pytest.raises(ViewletError, match="in a read"):
             read("spark")(f"SELECT {expression} AS value FROM v")
+
+
+def test_columns_of_bare_decimals() -> None:
+    """Any number in PostgreSQL, three digits after the point in DuckDB, none in Spark."""
+    with pytest.raises(UnsupportedError, match="NUMERIC of any precision"):
+        parse("CREATE TABLE w (a NUMERIC)", "postgres")
+    for dialect, kind in (("duckdb", "DECIMAL(18,3)"), ("spark", "DECIMAL(10,0)")):
+        (statement,) = parse("CREATE TABLE w (a DECIMAL)", dialect)
+        assert isinstance(statement, CreateTable)
+        assert str(statement.table.columns[0].type) == kind

@@ -17,6 +17,9 @@ from sqlglot import exp
 from viewlet.sql.position import unsupported
 
 INTEGER_TYPES = (exp.DType.TINYINT, exp.DType.SMALLINT, exp.DType.INT, exp.DType.BIGINT)
+DUCKDB_DECIMAL = exp.DataType.build("DECIMAL(18, 3)")
+"""What DECIMAL without digits is there."""
+
 PLAIN_NUMBER = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)")
 Rule: TypeAlias = Callable[[Any], exp.Expr]
 
@@ -92,7 +95,7 @@ def _unsure_cast(node: exp.Cast) -> exp.Expr:
 def _postgres_cast(node: exp.Cast) -> exp.Expr:
     if isinstance(node.this, exp.IntDiv):  # how the parser reads div(a, b)
         return node.this
-    if node.to.this == exp.DType.DECIMAL and not node.to.expressions:
+    if _is_bare_decimal(node.to):
         written = node.this.name if isinstance(node.this, exp.Literal) else ""
         if PLAIN_NUMBER.fullmatch(written):  # a number that is written out has the digits it shows
             number = exp.Literal.number(written.lstrip("+-"))
@@ -102,11 +105,27 @@ def _postgres_cast(node: exp.Cast) -> exp.Expr:
     return _cast(node, "postgres")
 
 
+def _postgres_column(node: exp.ColumnDef) -> exp.Expr:
+    if _is_bare_decimal(node.kind):
+        raise unsupported(node, "a column of NUMERIC of any precision", "write NUMERIC(p, s)")
+    return node
+
+
 def _duckdb_cast(node: exp.Cast) -> exp.Expr:
-    """``DECIMAL`` is ``DECIMAL(18, 3)``."""
-    if node.to.this == exp.DType.DECIMAL and not node.to.expressions:
-        node.set("to", exp.DataType.build("DECIMAL(18, 3)"))
+    if _is_bare_decimal(node.to):
+        node.set("to", DUCKDB_DECIMAL.copy())
     return _cast(node, "duckdb")
+
+
+def _duckdb_column(node: exp.ColumnDef) -> exp.Expr:
+    if _is_bare_decimal(node.kind):
+        node.set("kind", DUCKDB_DECIMAL.copy())
+    return node
+
+
+def _is_bare_decimal(kind: exp.DataType | None) -> bool:
+    """Is it DECIMAL without digits? Spark's has 10 and no fraction."""
+    return kind is not None and kind.this == exp.DType.DECIMAL and not kind.expressions
 
 
 def _edge(node: exp.Left | exp.Right) -> exp.Expr:
@@ -257,6 +276,7 @@ RULES: Mapping[str, Mapping[type[exp.Expr], Rule]] = {
         **SHARED,
         exp.Cast: _postgres_cast,
         exp.TryCast: _postgres_cast,
+        exp.ColumnDef: _postgres_column,
         exp.Concat: _concat("postgres"),
         exp.DPipe: _concat("postgres"),
         exp.Substring: _postgres_substring,
@@ -269,6 +289,7 @@ RULES: Mapping[str, Mapping[type[exp.Expr], Rule]] = {
         **SHARED,
         exp.Cast: _duckdb_cast,
         exp.TryCast: _duckdb_cast,
+        exp.ColumnDef: _duckdb_column,
         exp.Concat: _concat("duckdb"),
         exp.DPipe: _concat("duckdb"),
         exp.Substring: _duckdb_substring,
