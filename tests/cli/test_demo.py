@@ -15,11 +15,11 @@ import pytest
 
 import viewlet
 from viewlet.cli import main
-from viewlet.demo import reevaluation, show, sources
+from viewlet.demo import on_spark, reevaluation, show, sources
 from viewlet.demo.play import Run, play, prepare
 from viewlet.demo.reevaluation import reevaluate, same_rows
 from viewlet.demo.scenes import SCENES, Scene
-from viewlet.demo.screen import LiveScreen, SnapshotScreen, page
+from viewlet.demo.screen import LiveScreen, Page, SnapshotScreen
 from viewlet.errors import BackendError
 from viewlet.workloads import nested, stream
 
@@ -82,7 +82,7 @@ def test_the_demo_plays_compares_and_reports(tmp_path: Path, capsys: pytest.Capt
     tags.feed(file.read_text())
     assert tags.open == []
     assert tags.count["svg"] == 3
-    assert "sums &amp; averages" in file.read_text()
+    assert "Sums &amp; averages" in file.read_text()
 
 
 @pytest.mark.usefixtures("small")
@@ -111,6 +111,16 @@ def test_without_duckdb_the_demo_says_so(
     assert "DuckDB is not installed" in (tmp_path / "r.html").read_text()
 
 
+@pytest.mark.usefixtures("small")
+def test_a_report_that_cannot_be_written_is_known_at_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(show, "show", lambda *_: pytest.fail("it played first"))
+    (tmp_path / "file").touch()
+    assert main(["demo", "--report", str(tmp_path / "file" / "r.html")]) == 1
+    assert "file" in capsys.readouterr().err
+
+
 def test_without_a_native_backend_the_reason_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
     def no_compiler(**_: Any) -> Any:
         raise BackendError("no C compiler was found")
@@ -135,29 +145,54 @@ def test_a_query_that_takes_too_long_is_stopped() -> None:
 def test_every_scene_agrees_with_duckdb_from_the_start(make: Any) -> None:
     scene = make()
     with viewlet.connect() as db:
-        changes = prepare(db, scene, 4_000)
+        start, changes = scene.stream(4_000)
+        prepare(db, scene, start)
         run = Run()
         for _ in play(db, changes.first(600), 200, 60, run):
             pass
         assert run.changes == 600
-        assert [found.agrees for found in reevaluate(db, scene, 10)] == [True] * len(scene.views)
+        rival = reevaluate(db, scene, 10)
+        assert [found.agrees for found in rival] == [True] * len(scene.views)
         assert all(len(db.view(name)) > 0 for name in scene.views)
-        lines = list(page(scene, db, run, 0.5))
+        page = Page(scene.title, scene, db, run, 0.5, rival)
+        full, short = page.full(), page.short()
     assert set(scene.captions) == set(scene.views)
-    assert "[###############               ] 600 changes" in lines[1]
+    assert "[###############               ] 600 changes" in full[1]
+    assert "from scratch" in full[3]
+    assert "ratio" in full[3]
+    assert len(short) == 5 + 2 * len(scene.views) < 24
+    assert all(f"{name}: {caption}" in short for name, caption in scene.captions.items())
 
 
-def test_screens() -> None:
-    output = io.StringIO()
-    live, still = LiveScreen(output), SnapshotScreen(output)
-    assert live.due(0.0)
-    live.draw(["x" * 1000])
-    assert not live.due(0.1)
-    assert output.getvalue().startswith("\x1b[H")
-    assert len(output.getvalue()) < 1000
-    assert still.due(0.0)
-    still.draw(["page"])
-    assert not still.due(0.9)
+def test_the_book_never_crosses() -> None:
+    changes = sources.orders_and_cancellations(2_000, None).changes
+    assert max(changes["bids"]["price"].to_pylist()) < min(changes["asks"]["price"].to_pylist())
+
+
+@pytest.mark.parametrize(("height", "shown"), [(24, "s 12"), (60, "--")])
+def test_screens(height: int, shown: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("shutil.get_terminal_size", lambda: (40, height))
+    live, still = LiveScreen(drawn := io.StringIO()), SnapshotScreen(printed := io.StringIO())
+    names = [f"view{i}" for i in range(6)]
+    query = "SELECT SUM(b) AS s, 'a value that is wider than the screen' AS t FROM r"
+    with viewlet.connect(backend="reference") as db:
+        db.execute("CREATE TABLE r (b BIGINT)")
+        for name in names:
+            db.execute(f"CREATE MATERIALIZED VIEW {name} AS {query}")
+        db.insert("r", [(12,)])
+        scene = Scene("Many", "", "", dict.fromkeys(names, query), dict.fromkeys(names, ""), lambda _: ...)
+        page = Page("Many", scene, db, Run(), 0.0)
+        assert live.due(0.0)
+        live.draw(page)
+        assert not live.due(0.1)
+        assert still.due(0.0)
+        still.draw(page)
+        assert not still.due(0.9)
+    lines = drawn.getvalue().removeprefix("\x1b[H\x1b[J").splitlines()
+    assert "view5: " in lines
+    assert max(map(len, lines)) == 40
+    assert any(line.strip().startswith(shown) for line in lines)
+    assert "a value that is wider than the screen" in printed.getvalue()
 
 
 def test_same_rows_is_exact_for_exact_values() -> None:
@@ -189,3 +224,20 @@ def test_spark_makes_the_same_order_book_and_the_tables_of_tpch(
     tables = sources.order_tables(0, spark)
     assert tables["orders"].num_rows == 1_500
     assert len(set(tables["lineitem"]["l_orderkey"].to_pylist())) == 1_500
+
+
+@pytest.mark.spark
+@pytest.mark.native
+@pytest.mark.xdist_group("spark")
+@pytest.mark.parametrize("make", [SCENES[0], pytest.param(SCENES[1], marks=pytest.mark.slow)])
+def test_a_scene_runs_as_a_pipeline_on_spark(make: Any, spark: Any) -> None:
+    scene = make()
+    start, later = scene.stream(6_000)
+    with viewlet.connect(backend="reference") as db:
+        db.execute(scene.schema)
+        catalog = db.catalog
+    told: list[int] = []
+    found = on_spark.pipe(spark, scene, catalog, (start, later), lambda db, run: told.append(run.changes))
+    assert sum(found.run.sizes) == found.run.changes == told[-1] <= len(later)
+    assert len(found.run.sizes) > on_spark.FILES
+    assert [verdict.agrees for verdict in found.rival] == [True] * len(scene.views)

@@ -40,14 +40,12 @@ class Run:
         return ordered[min(int(share * len(ordered)), len(ordered) - 1)] if ordered else 0.0
 
 
-def prepare(db: Database, scene: Scene, changes: int) -> Stream:
-    """Create tables and views, and load what is there at the start; returns the changes to come."""
+def prepare(db: Database, scene: Scene, start: Stream) -> None:
+    """Create tables and views, and load what is there at the start."""
     db.execute(scene.schema)
     for name, query in scene.views.items():
         db.execute(f"CREATE MATERIALIZED VIEW {name} AS {query.strip().rstrip(';')}")
-    start, later = scene.stream(changes)
     db.apply(start.whole())
-    return later
 
 
 def play(db: Database, changes: Stream, batch: int, seconds: float, run: Run) -> Iterator[float]:

@@ -13,11 +13,16 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from viewlet.workloads import miniature, order_book, schema, tpch
 from viewlet.workloads.ddl import arrow_schemas
 from viewlet.workloads.stream import Stream, Tables
 
 SCALE = 0.01
+LEVELS = 150
+LOWEST = {"bids": 10_000, "asks": 10_000 + LEVELS}
 BOOK: dict[str, Any] = {"deletions": 0.5, "lifetime": 20_000, "seed": 1}
 
 
@@ -57,7 +62,18 @@ def _silent() -> Iterator[None]:
 
 def orders_and_cancellations(events: int, spark: Any) -> Stream:
     """An order book around a price that wanders; made by Spark if a session is given."""
-    levels = order_book.walk(300, spread=20)
+    made = _orders(events, spark)
+    return Stream({side: _priced(rows, LOWEST[side]) for side, rows in made.changes.items()}, made.places)
+
+
+def _priced(rows: pa.Table, lowest: int) -> pa.Table:
+    """Levels as prices: those of asks begin where those of bids end, so that the book never crosses."""
+    place = rows.schema.get_field_index("price")
+    return rows.set_column(place, "price", pc.add(rows["price"], lowest))
+
+
+def _orders(events: int, spark: Any) -> Stream:
+    levels = order_book.walk(LEVELS, spread=20)
     if spark is None:
         return order_book.stream(events, levels, **BOOK)
     from viewlet.workloads.on_spark import PLACE, order_book_stream
