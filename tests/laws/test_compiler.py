@@ -143,3 +143,28 @@ def test_statements_read_maps_that_exist(name: str) -> None:
             assert len(statement.keys) == len(program.maps[statement.target].keys)
     # A gross bound that only a runaway compilation breaks; the benchmark has the real figure.
     assert spent < 60
+
+
+@pytest.mark.native
+def test_of_several_views_each_explains_its_own_part() -> None:
+    db = viewlet.connect(backend="native")
+    db.execute("CREATE TABLE r (a BIGINT, b BIGINT)")
+    db.insert("r", [(1, 2), (1, 3)])
+    db.execute("CREATE MATERIALIZED VIEW sums AS SELECT a, SUM(b) AS s FROM r GROUP BY a")
+    alone = db.explain("sums")
+    assert "for this view alone" not in alone
+    db.execute("CREATE MATERIALIZED VIEW large AS SELECT b FROM r WHERE b > (SELECT AVG(b) FROM r)")
+    db.insert("r", [(2, 9)])
+    told = db.explain("sums")
+    assert "for this view alone; large share" in told
+    assert "view large" not in told
+    assert alone.split("record sums")[1] == told.split("record sums")[1]
+
+
+def test_explain_says_for_how_many_rows_the_costs_are() -> None:
+    db = viewlet.connect(backend="reference")
+    db.execute("CREATE TABLE r (a BIGINT); CREATE TABLE s (a BIGINT)")
+    db.insert("r", [(i,) for i in range(7)])
+    db.execute("CREATE MATERIALIZED VIEW n AS SELECT COUNT(*) AS n FROM r JOIN s ON r.a = s.a")
+    assert "10,000 rows of s, assumed" in db.explain("n")
+    assert "10,000 rows of r" not in db.explain("n")

@@ -39,7 +39,7 @@ from viewlet.plan import nodes as plan_nodes
 from viewlet.sql.catalog import Catalog, TableKind
 from viewlet.triggers.batched import batched
 from viewlet.triggers.caches import ViewCaches
-from viewlet.triggers.cost import Estimate, Statistics, estimate
+from viewlet.triggers.cost import DEFAULT_ROWS, Estimate, Statistics, estimate
 from viewlet.triggers.explain import explain, obstacles
 from viewlet.triggers.flips import only_flips
 from viewlet.triggers.isolate import isolate_sums
@@ -175,7 +175,19 @@ class Compiler:
         listed = "\n".join(f"    {item}" for item in others)
         missing = [strategy for strategy in STRATEGIES if strategy not in {item.strategy for item in others}]
         listed += "".join(f"\n    {strategy}: too large to compile" for strategy in missing)
-        return f"{explain(self.program(), name, self.searches)}\n\n  strategies by estimated cost:\n{listed}"
+        heading = f"strategies by estimated cost ({self._sizes(name)})"
+        return f"{explain(self.program(), name, self.searches)}\n\n  {heading}:\n{listed}"
+
+    def _sizes(self, name: str) -> str:
+        """The rows for which the strategies of a view are compared: those of its tables, known or assumed."""
+        known, read = self.statistics.rows, part_of(self.program(), name).triggers
+        said = (
+            f"{known[table]:,} rows of {table}"
+            if table in known
+            else f"{DEFAULT_ROWS:,} rows of {table}, assumed"
+            for table in sorted(read)
+        )
+        return "; ".join(said)
 
     def program(self) -> Program:
         """The program for all views added so far."""

@@ -39,6 +39,7 @@ from viewlet.sql.catalog import Catalog, TableKind
 from viewlet.triggers.compile import Compiler
 from viewlet.triggers.cost import Statistics
 from viewlet.triggers.program import MapDefinition, Program
+from viewlet.triggers.reach import part_of
 from viewlet.triggers.work import AllBut, Ordered
 
 MEMORY, LOST = 1 << 8, 1 << 9
@@ -411,10 +412,15 @@ class NativeEngine:
         return value
 
     def explain(self, name: str) -> str:
-        """What keeping the view takes, in words, then the loops that run."""
+        """What keeping the view takes, in words, then the loops that run: of several views, its own part."""
         loops = self._run().loops
         self._compiler.searches = AllBut(frozenset(loops.scanned))
-        return f"{self._compiler.explain(name)}\n\n{show_loops(loops)}"
+        shown = show_loops(loops)
+        if others := [other for other in loops.views if other != name]:
+            own = part_of(self.program, name)
+            shown = show_loops(triggers_to_loops(own, batches=self._batches, ordered=self._ordered))
+            shown = f"for this view alone; {', '.join(others)} share its engine and what they can\n\n{shown}"
+        return f"{self._compiler.explain(name)}\n\n{shown}"
 
     def obstacles(self, name: str) -> tuple[str, ...]:
         """Why the view is not incremental; nothing if it is."""
