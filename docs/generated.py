@@ -162,6 +162,10 @@ CONSTRUCTS = {
     "against the greatest sum": "SELECT s.c, t FROM s JOIN (SELECT a, SUM(b) AS t FROM r GROUP BY a) x "
     "ON x.a = s.a WHERE t = (SELECT MAX(u) FROM (SELECT SUM(b) AS u FROM r GROUP BY a))",
     "HAVING against a total": "SELECT a, SUM(b) FROM r GROUP BY a HAVING SUM(b) > (SELECT AVG(b) FROM r)",
+    "aggregate OVER a partition": "SELECT a, b, SUM(b) OVER (PARTITION BY a) AS s FROM r",
+    "running total, RANK": "SELECT a, b, RANK() OVER (PARTITION BY a ORDER BY b DESC) AS place FROM r",
+    "the first rows of each group": "SELECT a, b FROM r "
+    "QUALIFY RANK() OVER (PARTITION BY a ORDER BY b DESC) <= 3",
 }
 
 

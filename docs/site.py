@@ -30,7 +30,7 @@ GUIDES = (
 )
 
 NAVIGATION = {
-    "Start": ("README.md", "docs/tutorial.md", "docs/comparison.md"),
+    "Start": ("README.md", "docs/tutorial.md", "docs/questions.md", "docs/comparison.md"),
     "Guides": tuple(f"docs/guide/{name}.md" for name in GUIDES),
     "Inside": (
         "docs/how_it_works.md",
