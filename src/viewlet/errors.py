@@ -6,6 +6,20 @@ would work instead. An operation that raises one of these has changed nothing.
 
 from __future__ import annotations
 
+import os
+
+
+def system_reason(error: Exception) -> str:
+    """What the system says of an error of its own, without numbers and what Python adds; else its text.
+
+    >>> system_reason(OSError(28, "while attempting to write 12 bytes: no space left on device"))
+    'No space left on device'
+    >>> system_reason(OverflowError("port must be 0-65535."))
+    'port must be 0-65535.'
+    """
+    number = getattr(error, "errno", None) or 0  # below 0: one of a name that is not found
+    return os.strerror(number) if number > 0 else getattr(error, "strerror", None) or str(error)
+
 
 class ViewletError(Exception):
     """The root of every error that Viewlet raises on purpose."""

@@ -35,9 +35,11 @@ def test_the_command_is_installed_and_says_its_version(command: list[str]) -> No
     assert done.stdout.startswith("viewlet ")
 
 
-def test_no_command_is_wrong_usage() -> None:
+def test_without_a_command_the_help_is_shown_and_usage_is_wrong(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([]) == 2
+    assert "see views stay fresh" in capsys.readouterr().err
     with pytest.raises(SystemExit) as leaving:
-        main([])
+        main(["explan"])
     assert leaving.value.code == 2
 
 
@@ -157,7 +159,10 @@ def test_a_port_that_is_taken_is_named(option: str, capsys: pytest.CaptureFixtur
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
         assert main(["serve", "--port", "0", option, port]) == 1
-    assert f"cannot listen at 127.0.0.1 port {port}" in capsys.readouterr().err
+    told = capsys.readouterr().err
+    assert f"cannot listen at 127.0.0.1 port {port}" in told
+    assert "Address already in use" in told
+    assert "Errno" not in told
 
 
 def test_errors_of_the_system_name_the_file(

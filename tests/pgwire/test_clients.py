@@ -152,6 +152,7 @@ def test_tables_of_one_query_are_of_one_commit(served: Served) -> None:
         ("SELECT * FROM read_csv('/etc/passwd')", "42501"),
         pytest.param("SELECT " + "(" * 3000 + "1" + ")" * 3000, "0A000", id="nested"),
         ("SUBSCRIBE nowhere", "42P01"),
+        ("SUBSCRIBE bids", "42809"),
         ("FETCH 1 FROM nowhere", "34000"),
     ],
 )

@@ -22,7 +22,11 @@ COMMANDS = (demo, shell, explain, bench, run, serve, shell_completion)
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code."""
-    options = parser().parse_args(arguments)
+    given = sys.argv[1:] if arguments is None else arguments
+    if not given:
+        parser().print_help(sys.stderr)
+        return UNAVAILABLE
+    options = parser().parse_args(given)
     try:
         with warnings.catch_warnings():
             warnings.showwarning = _note(options.command)

@@ -106,6 +106,9 @@ class Answers:
 
     def _changes(self, statement: Subscribe) -> pa.Schema:
         table = self._database.catalog[statement.view]
+        if table.kind is not TableKind.VIEW:
+            kind = table.kind.value.lower()
+            raise WireError("42809", f"{table.name!r} is a {kind}: SUBSCRIBE tells the changes of a view")
         return feed({}, table.columns, 0, statement.weights).schema
 
     async def _subscribe(self, statement: Subscribe) -> Source:

@@ -15,7 +15,7 @@ from itertools import count
 from typing import Any
 
 from viewlet.database import Database
-from viewlet.errors import BackendError
+from viewlet.errors import BackendError, system_reason
 from viewlet.pgwire import messages
 from viewlet.pgwire.answers import Serving
 from viewlet.pgwire.errors import FatalError, WireError
@@ -64,7 +64,7 @@ async def start(
     except (OSError, OverflowError) as reason:
         await server.close()
         raise BackendError(
-            f"cannot listen at {host} port {port} for PostgreSQL's protocol: {reason}"
+            f"cannot listen at {host} port {port} for PostgreSQL's protocol: {system_reason(reason)}"
         ) from None
     return server
 

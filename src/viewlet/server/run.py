@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from viewlet.database import Database
-from viewlet.errors import ViewletError
+from viewlet.errors import ViewletError, system_reason
 
 LONG_ENOUGH = 16
 
@@ -161,6 +161,6 @@ def _listen(host: str, port: int) -> socket.socket:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
         listening = socket.create_server(found[0][4][:2], family=found[0][0])
     except OSError as reason:
-        raise ServerError(f"cannot listen at {host} port {port}: {reason}") from None
+        raise ServerError(f"cannot listen at {host} port {port}: {system_reason(reason)}") from None
     listening.setblocking(False)
     return listening

@@ -70,7 +70,8 @@ export class Views {
   }
 
   card(view) {
-    const figure = (name, value) => element("span", {}, element("i", {}, name), " ", value);
+    const figure = (name, value, title) =>
+      element("span", title ? { title } : {}, element("i", {}, name), " ", value);
     return element("button", {
       type: "button", class: "card", "data-view": view.name,
       "aria-pressed": String(view.name === this.chosen), onclick: () => this.choose(view.name),
@@ -78,7 +79,7 @@ export class Views {
       element("span", { class: "top" }, element("b", {}, view.name), sparkline(this.history.get(view.name))),
       element("span", { class: "figures" },
         figure("rows", count(view.rows)), figure("rate", rate(view.rate)),
-        figure("lag", milliseconds(this.lag.get(view.name))), figure("memory", bytes(view.bytes))));
+        figure("lag", milliseconds(this.lag.get(view.name)), "from a commit to this page, while the view is watched"), figure("memory", bytes(view.bytes))));
   }
 
   choose(name) {
