@@ -117,3 +117,10 @@ def test_code_names_in_the_architecture_exist() -> None:
     top = {path.name for path in (PROJECT / "src" / "viewlet").iterdir() if (path / "__init__.py").exists()}
     assert described <= top, "a paragraph about a folder that is not there"
     assert {*ORDER, *SIBLINGS} <= described, "every stage has its paragraph"
+
+
+def test_the_picture_of_q3_is_what_the_code_gives_today() -> None:
+    folder = PROJECT / "docs" / "pictures"
+    shown = "import sys; from q3 import picture; sys.stdout.buffer.write(picture().encode())"
+    drawn = subprocess.run([sys.executable, "-c", shown], cwd=folder, check=True, capture_output=True).stdout
+    assert drawn == (folder / "q3_maps.svg").read_bytes(), "run python docs/pictures/q3.py"

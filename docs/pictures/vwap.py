@@ -4,31 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from draw import box, line, svg, text
+
 LEVELS = ((10, 4), (12, 2), (13, 6), (15, 3), (16, 5), (18, 1), (20, 2), (21, 1))
 LEAVES = (LEVELS[:3], LEVELS[3:6], LEVELS[6:])
 BLUE, GREY, RED = "#3b6ea5", "#b8c4d0", "#c0392b"
-
-
-def svg(width: int, height: int, parts: list[str]) -> str:
-    """A whole picture."""
-    head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" font-family="sans-serif"'
-    return f'{head} font-size="12">\n' + "\n".join([*parts, "</svg>", ""])
-
-
-def text(x: float, y: float, words: object, color: str = "black", anchor: str = "middle") -> str:
-    """Words at a point."""
-    return f'<text x="{x:g}" y="{y:g}" text-anchor="{anchor}" fill="{color}">{words}</text>'
-
-
-def box(x: float, y: float, width: float, height: float, color: str) -> str:
-    """A filled rectangle."""
-    return f'<rect x="{x:g}" y="{y:g}" width="{width:g}" height="{height:g}" fill="{color}"/>'
-
-
-def line(x: float, y: float, to_x: float, to_y: float, color: str = "black", dash: str = "") -> str:
-    """A line between two points."""
-    style = f' stroke-dasharray="{dash}"' if dash else ""
-    return f'<line x1="{x:g}" y1="{y:g}" x2="{to_x:g}" y2="{to_y:g}" stroke="{color}"{style}/>'
 
 
 def book() -> str:
