@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from viewlet.backends.base import ArrowChanges, Bag, Change, Engine, Granularity, opposite
+from viewlet.backends.base import ArrowChanges, Bag, Change, Engine, Granularity, TellingEngine, opposite
 from viewlet.backends.native.engine import NativeEngine
 from viewlet.changes import rows_of
 from viewlet.core.types import Column, Schema
@@ -60,7 +60,7 @@ class Run:
         The engine tells, if it can; else all rows before are compared with all rows now.
         """
         engine = self._views[view].engine
-        if isinstance(engine, NativeEngine) and view in self._telling.get(engine, ()):
+        if isinstance(engine, TellingEngine) and view in self._telling.get(engine, ()):
             if view not in self._told:
                 self._told[view] = _told(engine, self._views[view])
             return self._told[view]
@@ -107,11 +107,11 @@ class Run:
             engine.follow(())
 
 
-def _telling(views: Iterable[MaintainedView]) -> dict[NativeEngine, list[str]]:
+def _telling(views: Iterable[MaintainedView]) -> dict[TellingEngine, list[str]]:
     """The views of which their engines can tell what changes, by engine."""
-    found: dict[NativeEngine, list[str]] = {}
+    found: dict[TellingEngine, list[str]] = {}
     for view in views:
-        if isinstance(view.engine, NativeEngine) and view.engine.tells(view.name):
+        if isinstance(view.engine, TellingEngine) and view.engine.tells(view.name):
             found.setdefault(view.engine, []).append(view.name)
     return found
 
@@ -121,7 +121,7 @@ def engines_of(views: Iterable[MaintainedView]) -> list[Engine]:
     return list({id(view.engine): view.engine for view in views}.values())
 
 
-def _told(engine: NativeEngine, view: MaintainedView) -> Effect:
+def _told(engine: TellingEngine, view: MaintainedView) -> Effect:
     """What an engine says has changed in a view."""
     if engine.touched(view.name) <= MANY:
         return engine.changes(view.name)

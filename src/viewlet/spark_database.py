@@ -137,7 +137,7 @@ class SparkDatabase(Database):
 
     def to_spark(self, name: str) -> Any:
         """The present rows of a table or view as a DataFrame."""
-        return self._spark.createDataFrame(to_arrow(*self.ordered(name)))
+        return self._spark.createDataFrame(self.read([name])[name])
 
     def sql(self, text: str) -> pa.Table:
         """The result of an ad-hoc query, answered by Spark SQL; views of the session are left alone."""
@@ -150,8 +150,8 @@ class SparkDatabase(Database):
                 if table.name.lower() in names:
                     table.set("alias", table.args.get("alias") or exp.TableAlias(this=table.this.copy()))
                     table.set("this", exp.to_identifier(names[table.name.lower()], quoted=True))
-            for name, own in names.items():
-                self.to_spark(name).createOrReplaceTempView(own)
+            for name, rows in self.read(names).items():
+                self._spark.createDataFrame(rows).createOrReplaceTempView(names[name])
             try:
                 return self._spark.sql(query.sql("spark")).toArrow()
             except PySparkException as reason:

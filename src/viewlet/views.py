@@ -20,6 +20,7 @@ from viewlet.backends.base import (
     ArrowChanges,
     Bag,
     Change,
+    ColumnEngine,
     Engine,
     Granularity,
     MapStats,
@@ -97,7 +98,7 @@ class Views(Mapping[str, MaintainedView]):
     @property
     def native(self) -> bool:
         """Are views kept by native code?"""
-        return isinstance(self._engines[self._strategy][0], NativeEngine)
+        return _is_native(self._engines[self._strategy][0])
 
     def readers(self, name: str) -> list[str]:
         """The views that read a table or view."""
@@ -137,7 +138,7 @@ class Views(Mapping[str, MaintainedView]):
         strategy: Strategy,
     ) -> None:
         engine = self._engine(statement)
-        fed = _fed(contents, catalog) if isinstance(engine, NativeEngine) else []
+        fed = _fed(contents, catalog) if _is_native(engine) else []
         if fed:
             engine = self._new_engine(statement)  # what is shared with other views has been fed already
         held = {table: {} if table in fed else rows.rows() for table, rows in contents.items()}
@@ -254,7 +255,7 @@ class Views(Mapping[str, MaintainedView]):
     def count(self, name: str) -> int:
         """The number of rows of a view."""
         engine = self._views[name].engine
-        return engine.count(name) if isinstance(engine, NativeEngine) else sum(engine.output(name).values())
+        return engine.count(name) if isinstance(engine, ColumnEngine) else sum(engine.output(name).values())
 
     def follow(self, name: str) -> None:
         """Somebody follows a view from now on, of which nothing was remembered while nobody did."""
@@ -264,7 +265,7 @@ class Views(Mapping[str, MaintainedView]):
     def output_arrow(self, name: str, columns: Schema) -> ArrowChanges | None:
         """The present rows of a view as Arrow, where native code keeps it and no order was asked for."""
         view = self._views[name]
-        shown = view.engine.output_arrow(name) if isinstance(view.engine, NativeEngine) else None
+        shown = view.engine.output_arrow(name) if isinstance(view.engine, ColumnEngine) else None
         if shown is None:
             return None
         return as_changes(*shown, columns)
@@ -338,6 +339,10 @@ class Views(Mapping[str, MaintainedView]):
             run.undo()
             raise
         run.settle()
+
+
+def _is_native(engine: Engine) -> bool:
+    return isinstance(engine, ColumnEngine) and engine.native
 
 
 def _fed(contents: Contents, catalog: Catalog) -> list[str]:

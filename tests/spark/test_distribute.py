@@ -40,6 +40,7 @@ from viewlet.backends.spark.nodes import (
 )
 from viewlet.backends.spark.place import place
 from viewlet.backends.spark.site import Changes
+from viewlet.backends.spark.spread import find_spread
 from viewlet.backends.spark.text import show_distributed
 from viewlet.backends.spark.top import find_tops
 from viewlet.calculus.nodes import Delta, Exists, Extremum, Lift, Query, Term, factor_variables
@@ -79,7 +80,7 @@ def tpch(name: str) -> tuple[Program, DistProgram]:
     query = compile_query(queries("tpch")[name], catalog)
     program = compile_views({name: query}, catalog)
     placement = replicate(program, place(program, ROWS), Random())
-    tops = find_tops({name: query}, program.views, placement)
+    tops = find_tops({name: query}, program.views, find_spread(program.views, placement))
     return program, replace(distribute(program, placement, Random()), tops=tops)
 
 

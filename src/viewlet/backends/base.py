@@ -232,6 +232,50 @@ class Engine(Protocol):
 
 
 @runtime_checkable
+class ColumnEngine(Protocol):
+    """An engine whose native code takes rows, and gives those of its views, in columns."""
+
+    @property
+    def native(self) -> bool:
+        """Is it native code that runs, so that rows had better come as Arrow?"""
+        ...
+
+    def output_arrow(self, name: str) -> tuple[list[pa.Array], NDArray[np.int64]] | None:
+        """The columns of a view's rows with their weights, rows in any order, some of them to be added up.
+
+        Nothing for a view that is cut (ORDER BY, LIMIT): that is done with its output.
+        """
+
+    def count(self, name: str) -> int:
+        """The number of rows of a view."""
+        ...
+
+
+@runtime_checkable
+class TellingEngine(Protocol):
+    """An engine that can note what changes in its views."""
+
+    def tells(self, name: str) -> bool:
+        """Can it tell what changes in a view? If not, all rows before are compared with all rows now."""
+        ...
+
+    def follow(self, names: Iterable[str]) -> None:
+        """Note from now on what changes in some views that can tell, and in no others."""
+
+    def touched(self, name: str) -> int:
+        """About how many rows have changed in a followed view."""
+        ...
+
+    def changes(self, name: str) -> Bag:
+        """What has changed in a view since it is followed."""
+        ...
+
+    def changes_arrow(self, name: str) -> tuple[list[pa.Array], NDArray[np.int64]]:
+        """What has changed in a followed view, as columns with weights; some rows may cancel out."""
+        ...
+
+
+@runtime_checkable
 class ProgramEngine(Protocol):
     """An engine that runs a trigger program, which can be looked at."""
 

@@ -87,18 +87,19 @@ class Workers:
         """Keep contents as the first checkpoint: a partition is restored from it when it is first used."""
         self._keep([_pickled(Load(own)) for own in contents])
 
-    def run(self, operations: Sequence[Any], *, begins: bool = True) -> list[Any]:
+    def run(self, operations: Sequence[Any], *, begins: bool = True, goes_on: bool = False) -> list[Any]:
         """Run an operation in every partition, once; their results.
 
-        ``begins`` says that a batch begins here: :meth:`abort` leads back to this place. Raises what a
-        partition refuses with.
+        ``begins`` says that a batch begins here: :meth:`abort` leads back to this place. ``goes_on`` says
+        that partitions still hold something of the batch before which is not among their contents, so there
+        is no checkpoint in between. Raises what a partition refuses with.
         """
         if begins:
-            if self._bytes > self._limit:
+            if self._bytes > self._limit and not goes_on:
                 self.checkpoint()
             self._before = len(self._since)
         self._sequence += 1
-        blobs = [_pickled(Run(operation, begins)) for operation in operations]
+        blobs = [_pickled(Run(operation, begins and not goes_on)) for operation in operations]
         self._since.append(blobs)
         self._bytes += sum(map(len, blobs))
         return self._settled(blobs)

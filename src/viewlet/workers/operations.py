@@ -17,7 +17,7 @@ NOTHING = -1
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Run an operation of the state; ``begins`` says that a batch begins with it."""
+    """Run an operation of the state; ``begins`` says that contents are all that a state holds before it."""
 
     operation: Any
     begins: bool

@@ -23,7 +23,7 @@ from viewlet.backends.native.build import DEFAULT_FLAGS
 from viewlet.backends.native.emit import Source, emit
 from viewlet.backends.native.library import Gate, Keeper, OpenProgram, Takes, open_program
 from viewlet.backends.native.remembered import key_of, recall, remember
-from viewlet.backends.native.shown import arrow_columns
+from viewlet.backends.native.shown import view_columns
 from viewlet.backends.reference.engine import difference
 from viewlet.calculus.evaluate import Key, Number, Tables, evaluate_query
 from viewlet.core.casts import show
@@ -144,6 +144,11 @@ class NativeEngine:
 
     def __repr__(self) -> str:
         return f"<NativeEngine: {', '.join(self._queries) or 'no views'}>"
+
+    @property
+    def native(self) -> bool:
+        """Always."""
+        return True
 
     @property
     def program(self) -> Program:
@@ -371,12 +376,7 @@ class NativeEngine:
         """The columns of a view from the bytes of a program's, in the order of the query, and weights."""
         if errors:
             raise program_error(errors, f"view {name!r}")
-        columns = self._run().program.views[name].columns
-        arrays = dict(
-            zip((c for c, _ in columns), arrow_columns(runs, [kind for _, kind in columns]), strict=True)
-        )
-        weights = np.frombuffer(runs[-1], np.int64)
-        return [arrays[var.name] for _, var in self._queries[name].columns], weights
+        return view_columns(self._run().program.views[name], self._queries[name], runs)
 
     def begin(self) -> bool:
         """A step of several batches begins; can :meth:`restore` lead back, or must the opposite batches?"""

@@ -6,13 +6,23 @@ from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from viewlet.backends.native.forms import cell_kind
 from viewlet.core.types import Kind, Type
+from viewlet.plan.nodes import Query
+from viewlet.triggers.program import View
 
 _WIDTHS = {"VL_INT32": pa.int32(), "VL_INT64": pa.int64(), "VL_DOUBLE": pa.float64()}
 _SAME_BITS = {Kind.DATE: pa.date32(), Kind.TIMESTAMP: pa.timestamp("us")}
 _NARROW = {Kind.TINYINT: pa.int8(), Kind.SMALLINT: pa.int16(), Kind.FLOAT: pa.float32()}
+
+
+def view_columns(view: View, query: Query, runs: Sequence[bytes]) -> tuple[list[pa.Array], NDArray[np.int64]]:
+    """The columns of a view in the order of its query, and weights, from the runs that a program gives."""
+    names, kinds = zip(*view.columns, strict=True) if view.columns else ((), ())
+    arrays = dict(zip(names, arrow_columns(runs, kinds), strict=True))
+    return [arrays[var.name] for _, var in query.columns], np.frombuffer(runs[-1], np.int64)
 
 
 def arrow_columns(runs: Sequence[bytes], kinds: Sequence[Type]) -> list[pa.Array]:

@@ -17,10 +17,13 @@ class SparkCluster:
         self.partitions = workers.partitions
         self._batch: int | None = None
 
-    def run(self, steps: Sequence[Sequence[Step]], wanted: Wanted) -> list[Given]:
+    def run(
+        self, steps: Sequence[Sequence[Step]], wanted: Wanted, follow: tuple[str, ...] | None, goes_on: bool
+    ) -> list[Given]:
         """Run steps in every partition, then read what is wanted; raises what a partition raises."""
         begins, self._batch = steps[0][0].batch != self._batch, steps[0][0].batch
-        return self.workers.run([Round(own, self.partitions, wanted) for own in steps], begins=begins)
+        rounds = [Round(own, self.partitions, wanted, follow) for own in steps]
+        return self.workers.run(rounds, begins=begins, goes_on=goes_on)
 
     def abort(self) -> None:
         """Take back the last batch."""

@@ -8,19 +8,19 @@ runs in the partitions and the first of the next go there in one job, unless the
 
     customer 1 | customer 2, orders 1 | orders 2, lineitem 1, read
 
-The last job also reads what views are made of that were read after the batch before. A batch that fails
-anywhere is taken back everywhere.
+The last job also reads the views that were read after the batch before, or what they are made of, and what
+has changed in views that are followed. A batch that fails anywhere is taken back everywhere.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Generator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from operator import methodcaller
-from typing import Protocol, TypeAlias
+from typing import Literal, Protocol, TypeAlias, cast
 
-from viewlet.backends.base import Bag, Row
+from viewlet.backends.base import Row
 from viewlet.backends.spark.exchange import Entries, partition_of
 from viewlet.backends.spark.fuse import reads
 from viewlet.backends.spark.native import SiteCode
@@ -39,10 +39,12 @@ from viewlet.backends.spark.shares import deal_out
 from viewlet.backends.spark.site import (
     NO_CHANGES,
     Changes,
+    ColumnSite,
     Given,
     Held,
     Piece,
     Pieces,
+    Runs,
     Sent,
     Step,
     Wanted,
@@ -60,8 +62,14 @@ class Cluster(Protocol):
 
     partitions: int
 
-    def run(self, steps: Sequence[Sequence[Step]], wanted: Wanted) -> list[Given]:
-        """Run steps in every partition, then read what is wanted; raises what a partition raises."""
+    def run(
+        self, steps: Sequence[Sequence[Step]], wanted: Wanted, follow: tuple[str, ...] | None, goes_on: bool
+    ) -> list[Given]:
+        """Run steps in every partition, then read what is wanted; raises what a partition raises.
+
+        ``follow`` are the views that are followed from here on, if that changes; ``goes_on`` says that they
+        are since an earlier batch.
+        """
 
     def abort(self) -> None:
         """Take back, in every partition, what the last batch has written there."""
@@ -85,13 +93,21 @@ class SimulatedCluster:
         self._sites: list[Replayed] = [Replayed(code.open) for _ in range(partitions)]
         self._batch = -1
 
-    def run(self, steps: Sequence[Sequence[Step]], wanted: Wanted) -> list[Given]:
-        """Run steps in every partition, then read what is wanted."""
+    def run(
+        self, steps: Sequence[Sequence[Step]], wanted: Wanted, follow: tuple[str, ...] | None, goes_on: bool
+    ) -> list[Given]:
+        """Run steps in every partition, then read what is wanted; contents are never written down here."""
         if steps[0][0].batch != self._batch:
             self._batch = steps[0][0].batch
             for site in self._sites:
                 site.keep()
-        todo = partial(run_steps, program=self._code.program, partitions=self.partitions, wanted=wanted)
+        todo = partial(
+            run_steps,
+            program=self._code.program,
+            partitions=self.partitions,
+            wanted=wanted,
+            follow=follow,
+        )
         return [site.do(partial(todo, steps=own)) for site, own in zip(self._sites, steps, strict=True)]
 
     def abort(self) -> None:
@@ -116,6 +132,7 @@ class SimulatedCluster:
 Handed: TypeAlias = dict[tuple[str, int | None], list[list[Piece]]]
 # A trigger on its way: yields the steps of a block of the partitions, gets what they hand over.
 Running: TypeAlias = Generator[list[Step], list[Sent], None]
+What: TypeAlias = Literal["maps", "rows", "columns", "changes"]
 
 
 class Coordinator:
@@ -126,9 +143,11 @@ class Coordinator:
         self._code, self._partition, self.cluster = driver, partition, cluster
         self._driver = Replayed(driver.open)
         self._batch = 0
-        self._copies: dict[str, list[Piece]] = {}
-        self._tops: dict[str, list[Bag]] = {}
-        self._read: tuple[set[str], set[str]] = set(), set()  # maps, and views of which the first rows
+        self._held: list[Held] = []  # what partitions gave since the last batch
+        self._asked = _Asked()
+        self._followed: frozenset[str] = frozenset()
+        self._noting = self._ever_noted = False
+        self._unsaid: tuple[str, ...] | None = None
         self._suspect = False
 
     def load(self, contents: Mapping[str, Entries]) -> None:
@@ -168,7 +187,7 @@ class Coordinator:
             self._jobs(todo)
             self._check(published)
         except BaseException:
-            self._copies, self._tops = {}, {}  # they may be of the batch that never was
+            self._forget()  # it may be of the batch that never was
             self._driver.undo()
             if self._batch > reached:
                 self.cluster.abort()
@@ -178,9 +197,9 @@ class Coordinator:
     def _check(self, published: Sequence[str]) -> None:
         suspect = self._driver.site.suspect() or self._suspect
         for view in published:
-            when = (self._partition if view in self._program.tops else self._code).check_of(view)
+            when = self._code_of(view).check_of(view)
             if when == "always" or (when == "guarded" and suspect):
-                self.rows(view)
+                self._require_readable(view)
 
     def in_batches(self, table: str) -> bool:
         """Is there a trigger for batches of a table, so that its rows need not come one by one?"""
@@ -205,6 +224,9 @@ class Coordinator:
         waiting = list(todo)
         open_: list[tuple[DistTrigger, Running, list[Step], int]] = []
         batch = self._batch + 1
+        goes_on = self._noting and self._unsaid is None and bool(self._followed)
+        self._forget()
+        self._begin_noting()
         while waiting or open_:
             while waiting and self._may_join(waiting[0][0], open_):
                 table, changes = waiting.pop(0)
@@ -213,7 +235,7 @@ class Coordinator:
                 if steps is not None:
                     open_.append((self._program.trigger(table), running, steps, 1))
             if open_:
-                open_ = self._job(batch, open_, last=not waiting)
+                open_ = self._job(batch, open_, not waiting, goes_on)
 
     def _may_join(self, table: str, open_: Sequence[tuple[DistTrigger, Running, list[Step], int]]) -> bool:
         """May a trigger begin while others wait for the partitions?
@@ -231,14 +253,19 @@ class Coordinator:
         )
 
     def _job(
-        self, batch: int, open_: Sequence[tuple[DistTrigger, Running, list[Step], int]], last: bool
+        self,
+        batch: int,
+        open_: Sequence[tuple[DistTrigger, Running, list[Step], int]],
+        last: bool,
+        goes_on: bool,
     ) -> list[tuple[DistTrigger, Running, list[Step], int]]:
         """Run the waiting steps, and every trigger on to its next."""
         final = last and all(stage == trigger.stages for trigger, _, _, stage in open_)
         wanted = self._wanted() if final else Wanted()
-        self._batch, self._copies, self._tops = batch, {}, {}
-        size = self.cluster.partitions
-        answers = self.cluster.run([[steps[p] for _, _, steps, _ in open_] for p in range(size)], wanted)
+        self._batch, size = batch, self.cluster.partitions
+        rounds = [[steps[p] for _, _, steps, _ in open_] for p in range(size)]
+        answers = self.cluster.run(rounds, wanted, self._unsaid, goes_on)
+        self._unsaid = None
         self._suspect |= any(answer.suspect for answer in answers)
         left: list[tuple[DistTrigger, Running, list[Step], int]] = []
         for i, (trigger, running, _, stage) in enumerate(open_):
@@ -248,19 +275,45 @@ class Coordinator:
                 continue
             left.append((trigger, running, steps, stage + 1))
         if final:
-            self._copies = {name: [answer.held.maps[name] for answer in answers] for name in wanted.maps}
-            self._tops = {
-                view: [answer.held.tops[view] for answer in answers]
-                for view in wanted.tops
-                if all(view in answer.held.tops for answer in answers)
-            }
-            self._read = set(), set()
+            self._held = [answer.held for answer in answers]
+            self._asked = _Asked()
         return left
 
     def _wanted(self) -> Wanted:
-        """What was read after the batch before."""
-        maps, tops = self._read
-        return Wanted(tuple(sorted(maps)), tuple(sorted(tops)))
+        """What was read after the batch before, and what has changed in the views that are followed."""
+        maps, rows, columns = map(tuple, map(sorted, self._asked.all()))
+        return Wanted(maps, rows, columns, tuple(sorted(self._followed & self._program.spread)))
+
+    # Following
+
+    def tells(self, view: str) -> bool:
+        """Can the changes of a view be told without comparing all its rows? If it is read in one place."""
+        program = self._program
+        in_place = view in program.spread or not any(map(self._is_away, view_maps(program.views[view])))
+        return in_place and self._code_of(view).tells(view)
+
+    def follow(self, views: Collection[str]) -> None:
+        """Note from the next batch on what changes in these views, and forget what was noted."""
+        self._followed, self._noting = frozenset(views), False
+
+    def _begin_noting(self) -> None:
+        """Say once what is followed: to the site of the driver now, to the partitions when they run."""
+        if self._noting or not (self._followed or self._ever_noted):
+            return
+        self._noting = self._ever_noted = True
+        spread = self._program.spread
+        cast(ColumnSite, self._driver.site).follow(self._followed - spread)
+        self._unsaid = tuple(sorted(self._followed & spread))
+
+    def changes(self, view: str) -> list[Runs]:
+        """What has changed in a view since it is followed, in columns; some rows may cancel out."""
+        if not self._noting:
+            return []
+        if view in self._program.spread:
+            if self._unsaid is not None:
+                return []  # partitions have not run since
+            return [held.changes[view] for held in self._given("changes", view)]
+        return [cast(ColumnSite, self._driver.site).changes(view)]
 
     def _trigger(self, batch: int, table: str, changes: Changes) -> Running:
         """The blocks of a trigger: the driver's are run, those of the partitions are asked for."""
@@ -320,26 +373,61 @@ class Coordinator:
         return self._program.views[name]
 
     def rows(self, view: str) -> list[tuple[Row, int]]:
-        """The rows of a view, of one that partitions read the first.
+        """The rows of a view, of one with LIMIT the first that each partition has.
 
         What is elsewhere is gathered, unless it came with the last batch.
         """
-        if view in self._program.tops:
-            return self._first_rows(view)
-        away = sorted(filter(self._is_away, view_maps(self._program.views[view])))
-        missing = [name for name in away if name not in self._copies]
-        if missing:
-            parts = self.cluster.read(Wanted(maps=tuple(missing)))
-            self._copies |= {name: [part.maps[name] for part in parts] for name in missing}
-        copies = {name: self._copies[name] for name in away}
-        self._read[0].update(name for name, pieces in copies.items() if sum(map(len, pieces)) <= SMALL_MAP)
-        return self._driver.site.rows(view, copies)
+        if view not in self._program.spread:
+            return self._driver.site.rows(view, self._copies(view))
+        bags = [held.rows[view] for held in self._given("rows", view)]
+        if sum(map(len, bags)) <= SMALL_MAP:
+            self._asked.rows.add(view)
+        return [pair for bag in bags for pair in bag.items()]
 
-    def _first_rows(self, view: str) -> list[tuple[Row, int]]:
-        if view not in self._tops:
-            self._tops[view] = [part.tops[view] for part in self.cluster.read(Wanted(tops=(view,)))]
-        self._read[1].add(view)
-        return [pair for bag in self._tops[view] for pair in bag.items()]
+    def columns(self, view: str) -> list[Runs]:
+        """The rows of a view in columns, from native code."""
+        if view not in self._program.spread:
+            return [cast(ColumnSite, self._driver.site).columns(view, self._copies(view))]
+        runs = [held.columns[view] for held in self._given("columns", view)]
+        if sum(len(own[-1]) for own in runs) <= 8 * SMALL_MAP:  # a weight for each row
+            self._asked.columns.add(view)
+        return runs
+
+    def _require_readable(self, view: str) -> None:
+        """Raise what reading a view would raise; no row has to travel for it."""
+        if view not in self._program.spread:
+            self._driver.site.check(view, self._copies(view))
+        elif not (self._is_held("rows", view) or self._is_held("columns", view)):
+            self.cluster.read(Wanted(checks=(view,)))
+
+    def _copies(self, view: str) -> dict[str, list[Piece]]:
+        """The maps of a view that the driver does not have."""
+        found = {}
+        for name in filter(self._is_away, sorted(view_maps(self._program.views[view]))):
+            found[name] = [held.maps[name] for held in self._given("maps", name)]
+            if sum(map(len, found[name])) <= SMALL_MAP:
+                self._asked.maps.add(name)
+        return found
+
+    def _is_held(self, what: What, name: str) -> bool:
+        return bool(self._held) and all(name in getattr(held, what) for held in self._held)
+
+    def _given(self, what: What, name: str) -> list[Held]:
+        """What partitions hold of something: as the last batch brought it, or asked for now."""
+        if not self._is_held(what, name):
+            found = self.cluster.read(Wanted(**{what: (name,)}))
+            self._held = self._held or [Held() for _ in found]
+            for held, own in zip(self._held, found, strict=True):
+                getattr(held, what).update(getattr(own, what))
+        return self._held
+
+    def _forget(self) -> None:
+        """What partitions gave counts no more."""
+        self._held = []
+
+    def _code_of(self, view: str) -> SiteCode:
+        """The code of the sites that read a view."""
+        return self._partition if view in self._program.spread else self._code
 
     def contents(self, names: Sequence[str]) -> dict[str, Entries]:
         """The whole contents of some maps, wherever they are."""
@@ -357,6 +445,19 @@ class Coordinator:
     def close(self) -> None:
         """Give up the state, here and in the partitions."""
         self.cluster.close()
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What was read since the last batch: it comes with the next."""
+
+    maps: set[str] = field(default_factory=set)
+    rows: set[str] = field(default_factory=set)
+    columns: set[str] = field(default_factory=set)
+
+    def all(self) -> tuple[set[str], set[str], set[str]]:
+        """All of it."""
+        return self.maps, self.rows, self.columns
 
 
 @dataclass(frozen=True, slots=True)

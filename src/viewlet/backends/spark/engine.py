@@ -6,32 +6,38 @@ later makes a new program, and the maps that stay move to it through the driver.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
 from viewlet.backends.base import ArrowChanges, Bag, Change, Granularity, MapStats, Strategy
 from viewlet.backends.native.engine import in_cells
+from viewlet.backends.native.shown import view_columns
 from viewlet.backends.reference.engine import difference
 from viewlet.backends.spark.advice import advice
 from viewlet.backends.spark.choose import choose_placement
 from viewlet.backends.spark.cluster import SparkCluster
 from viewlet.backends.spark.coordinate import Cluster, Coordinator
 from viewlet.backends.spark.distribute import ALL, distribute
-from viewlet.backends.spark.exchange import Entries
+from viewlet.backends.spark.exchange import Entries, physical_rows
 from viewlet.backends.spark.native import SiteCode, site_codes
 from viewlet.backends.spark.nodes import DistProgram, Local
 from viewlet.backends.spark.partition import PartitionCode
-from viewlet.backends.spark.site import Changes
+from viewlet.backends.spark.site import Changes, Runs
+from viewlet.backends.spark.spread import find_spread
 from viewlet.backends.spark.text import show_distributed
 from viewlet.backends.spark.top import find_tops
 from viewlet.calculus.evaluate import Key, Number, Tables, evaluate_query
 from viewlet.plan.evaluate import consolidate, cut
-from viewlet.plan.nodes import Query
+from viewlet.plan.nodes import Query, Top
 from viewlet.sql.catalog import Catalog
 from viewlet.triggers.compile import Compiler
 from viewlet.triggers.cost import Statistics
-from viewlet.triggers.program import Program
+from viewlet.triggers.program import Program, View
 from viewlet.triggers.reach import part_of
 from viewlet.triggers.work import Ordered
 from viewlet.workers import Traffic, Workers
@@ -69,6 +75,11 @@ class SparkEngine:
         self._refused: list[Changes] = []
 
     @property
+    def native(self) -> bool:
+        """Do sites run native code?"""
+        return self._native
+
+    @property
     def program(self) -> Program:
         """The trigger program of all views."""
         return self._compiler.program()
@@ -104,6 +115,8 @@ class SparkEngine:
         for gone in self._compiler.drop(name):
             self._waiting.pop(gone, None)
         self._stale = True
+        if not self._queries:
+            self.close()
 
     def apply(
         self, table: str, changes: Sequence[Change], granularity: Granularity, watched: frozenset[str]
@@ -169,6 +182,55 @@ class SparkEngine:
             self._read[name] = self._version, bag
         return dict(bag)
 
+    def output_arrow(self, name: str) -> tuple[list[pa.Array], NDArray[np.int64]] | None:
+        """The columns of a view's rows with their weights, as partitions or the driver have them.
+
+        Nothing for a view that is cut, nor from code on dicts.
+        """
+        if not self._native or isinstance(self._queries[name].plan, Top):
+            return None
+        coordinator = self._run()
+        self._flush()
+        return self._columns(name, coordinator.columns(name))
+
+    def count(self, name: str) -> int:
+        """The number of rows of a view."""
+        shown = self.output_arrow(name)
+        return sum(self.output(name).values()) if shown is None else int(shown[1].sum())
+
+    def tells(self, name: str) -> bool:
+        """Can the partitions, or the driver, tell what changes in a view? Not of one that is cut."""
+        plan = self._queries[name].plan
+        whole = not isinstance(plan, Top) or (plan.limit is None and not plan.offset)
+        return whole and self._run().tells(name)
+
+    def follow(self, names: Iterable[str]) -> None:
+        """Note from now on what changes in some views that can tell, and in no others."""
+        self._run().follow(frozenset(names))
+
+    def touched(self, name: str) -> int:
+        """How many rows came or went in a view since it is followed; some may cancel out."""
+        return len(self.changes_arrow(name)[1])
+
+    def changes(self, name: str) -> Bag:
+        """What has changed in a view since it is followed."""
+        arrays, weights = self.changes_arrow(name)
+        kinds = [var.type for _, var in self._queries[name].columns]
+        return consolidate(zip(physical_rows(arrays, kinds), weights.tolist(), strict=True))
+
+    def changes_arrow(self, name: str) -> tuple[list[pa.Array], NDArray[np.int64]]:
+        """What has changed in a followed view, as columns with weights; some rows may cancel out."""
+        coordinator = self._run()
+        self._flush()
+        return self._columns(name, coordinator.changes(name))
+
+    def _columns(self, name: str, runs: Sequence[Runs]) -> tuple[list[pa.Array], NDArray[np.int64]]:
+        """The columns of a view from what several sites have of it, in the order of its query."""
+        view, query = self._run().view(name), self._queries[name]
+        parts = [view_columns(view, query, own) for own in runs or [_no_runs(view)]]
+        columns = zip(*(arrays for arrays, _ in parts), strict=True)
+        return [pa.concat_arrays(own) for own in columns], np.concatenate([weights for _, weights in parts])
+
     def explain(self, name: str) -> str:
         """What keeping the view takes, and how it is spread; nothing runs for it."""
         own = part_of(self.program, name)
@@ -186,6 +248,8 @@ class SparkEngine:
 
     def stats(self) -> list[MapStats]:
         """Records per map over all partitions; an entry is counted as 100 bytes plus 30 per key column."""
+        if not self._queries:
+            return []
         coordinator = self._run()
         self._flush()
         held = coordinator.contents(list(self.program.maps))
@@ -225,8 +289,9 @@ class SparkEngine:
     def _spread(self, program: Program) -> DistProgram:
         placement = choose_placement(program, self._rows, self._partition_by, Local())
         own = {name: query for name, query in self._queries.items() if name in program.views}
-        tops = find_tops(own, program.views, placement)
-        return replace(distribute(program, placement, Local(), PASSES), tops=tops)
+        spread = find_spread(program.views, placement)
+        tops = find_tops(own, program.views, spread)
+        return replace(distribute(program, placement, Local(), PASSES), spread=spread, tops=tops)
 
     def _run(self) -> Coordinator:
         """The present program on its partitions, spread anew if views came or went."""
@@ -256,6 +321,11 @@ def on_spark(spark: Any, partitions: int | None = None) -> Callable[[SiteCode], 
     context = spark.sparkContext
     count = partitions or int(spark.conf.get("spark.viewlet.partitions", str(context.defaultParallelism)))
     return lambda code: SparkCluster(Workers(spark, PartitionCode(code), count))
+
+
+def _no_runs(view: View) -> Runs:
+    """What a site without rows gives."""
+    return [b""] * (3 * len(view.columns) + 1)
 
 
 def _batches(changes: Sequence[Change], granularity: Granularity, in_columns: bool) -> list[Changes]:

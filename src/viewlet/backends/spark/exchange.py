@@ -8,7 +8,7 @@ up to it.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -191,6 +191,18 @@ def _words(array: pa.Array) -> np.ndarray[Any, Any]:
     """The two words of each decimal, least significant first."""
     words = np.frombuffer(array.buffers()[1], np.int64)
     return words.reshape(-1, 2)[array.offset : array.offset + len(array)]
+
+
+def physical_rows(arrays: Sequence[pa.Array], kinds: Sequence[Type]) -> Iterator[tuple[Value, ...]]:
+    """Rows of physical values from columns of the declared types.
+
+    >>> from viewlet.core.types import BIGINT, decimal
+    >>> prices = pa.array([1, 2], pa.decimal128(5, 2))
+    >>> list(physical_rows([pa.array([7, None]), prices], [BIGINT, decimal(5, 2)]))
+    [(7, 100), (None, 200)]
+    """
+    cells = [_values(a.cast(cell_type(kind)), kind) for a, kind in zip(arrays, kinds, strict=True)]
+    return zip(*cells, strict=True)
 
 
 # Which partition.

@@ -101,7 +101,7 @@ def local_program(distributed: DistProgram, mode: Mode) -> LocalProgram:
     views = {
         name: view
         for name, view in distributed.views.items()
-        if (name in distributed.tops) == (mode == "distributed")
+        if (name in distributed.spread) == (mode == "distributed")
     }
     copies = {name: sorted(view_maps(view) - held) for name, view in views.items()}
     held.update(*copies.values())

@@ -7,9 +7,9 @@ into the cache that all processes of a machine share.
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 
@@ -21,13 +21,15 @@ from viewlet.backends.native.library import open_program
 from viewlet.backends.spark.exchange import Entries, decode, encode_entries, piece_of_runs, split
 from viewlet.backends.spark.local import Event, LocalProgram, arrivals, emptying, local_program
 from viewlet.backends.spark.nodes import DistProgram, Mode
-from viewlet.backends.spark.site import NO_CHANGES, Changes, Piece, Pieces, ReferenceSite, Site
+from viewlet.backends.spark.site import NO_CHANGES, Changes, Piece, Pieces, ReferenceSite, Runs, Site
 from viewlet.loops.from_triggers import triggers_to_loops
 from viewlet.loops.nodes import Check, LoopProgram, Record
 from viewlet.plan.nodes import Query
 from viewlet.triggers.records import Place
 
 MODES: tuple[Mode, Mode] = ("local", "distributed")
+
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,14 +118,36 @@ class NativeSite:
 
     def rows(self, view: str, copies: Pieces) -> list[tuple[Row, int]]:
         """The rows of a view with their multiplicities."""
+        self._copy(view, copies)
+        return _readable(view, *self._opened.rows(self._number(view)))
+
+    def columns(self, view: str, copies: Pieces) -> Runs:
+        """The rows of a view with their multiplicities, in columns."""
+        self._copy(view, copies)
+        return _readable(view, *self._opened.columns(self._number(view)))
+
+    def check(self, view: str, copies: Pieces) -> None:
+        """Raise what reading a view would raise; no row is made for it."""
+        self._copy(view, copies)
+        _readable(view, None, self._opened.check(self._number(view)))
+
+    def follow(self, views: Collection[str]) -> None:
+        """Note what changes in these views from now on, and forget what was noted."""
+        self._opened.follow([self._number(view) for view in sorted(views)])
+
+    def changes(self, view: str) -> Runs:
+        """The rows that came and went in a view since it is followed, in columns."""
+        return _readable(view, *self._opened.changes_columns(self._number(view)))
+
+    def _copy(self, view: str, copies: Pieces) -> None:
+        """Hold copies of maps from elsewhere, to read a view from."""
         if copies:
             self._once(emptying(view))
         for name, pieces in copies.items():
             self._fill(name, pieces)
-        pairs, errors = self._opened.rows(self._code.source.views.index(view))
-        if errors:
-            raise program_error(errors, f"view {view!r}")
-        return pairs
+
+    def _number(self, view: str) -> int:
+        return self._code.source.views.index(view)
 
     def first(self, view: str, query: Query) -> list[tuple[Row, int]]:
         """Rows of a view among which are those that a query finds first; all, if only all can tell."""
@@ -131,13 +155,8 @@ class NativeSite:
         wanted = first_rows(query, names)
         found = None
         if wanted is not None:
-            found = self._opened.top(self._code.source.views.index(view), *wanted)
-        if found is None:
-            return self.rows(view, {})
-        pairs, errors = found
-        if errors:
-            raise program_error(errors, f"view {view!r}")
-        return pairs
+            found = self._opened.top(self._number(view), *wanted)
+        return self.rows(view, {}) if found is None else _readable(view, *found)
 
     def suspect(self) -> bool:
         """Has a watched sum grown beyond its guard since this was asked last?"""
@@ -201,6 +220,13 @@ class NativeSite:
         return piece_of_runs(shape, order, [key.type for key in record.keys], runs)
 
 
+def _readable(view: str, found: _T, errors: int) -> _T:
+    """What was found in a view, unless there were errors."""
+    if errors:
+        raise program_error(errors, f"view {view!r}")
+    return found
+
+
 @dataclass(frozen=True, slots=True)
 class SiteCode:
     """How to open the sites of one kind of a program: in native code, or on dicts."""
@@ -217,6 +243,10 @@ class SiteCode:
     def open(self) -> Site:
         """An empty site in this process."""
         return ReferenceSite(self.program, self.mode) if self.native is None else NativeSite(self.native)
+
+    def tells(self, view: str) -> bool:
+        """Can these sites tell what changes in a view that they read?"""
+        return self.native is not None and view in self.native.source.fed
 
     def check_of(self, view: str) -> Check:
         """When a view must be read before a batch counts; on dicts nothing tells, so always."""

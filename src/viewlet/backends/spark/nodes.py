@@ -172,8 +172,9 @@ class DistTrigger:
 class DistProgram:
     """Everything that the driver and the partitions need to keep some views fresh.
 
-    ``changes_at`` is where batches arrive: whole on the driver, or dealt out at random. ``tops`` are the
-    views whose first rows are found in the partitions (``top.py``); all others are read on the driver.
+    ``changes_at`` is where batches arrive: whole on the driver, or dealt out at random. ``spread`` are the
+    views that partitions read (``spread.py``), of some of them the first rows only (``tops``, ``top.py``);
+    all others are read on the driver.
     """
 
     changes_at: Local | Random
@@ -183,6 +184,7 @@ class DistProgram:
     batch: Mapping[str, DistTrigger]
     tuple: Mapping[str, DistTrigger]
     views: Mapping[str, View]
+    spread: frozenset[str] = frozenset()
     tops: Mapping[str, plan.Query] = field(default_factory=dict)
 
     def trigger(self, table: str) -> DistTrigger:

@@ -11,11 +11,15 @@ from viewlet.backends.spark.site import Given, Held, Pieces, Step, Wanted, read_
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """Run some blocks, then read something; what blocks hand over is cut for so many partitions."""
+    """Run some blocks, then read something; what blocks hand over is cut for so many partitions.
+
+    ``follow`` are the views that are followed from here on, if that changes.
+    """
 
     steps: Sequence[Step]
     partitions: int
     wanted: Wanted
+    follow: tuple[str, ...] | None
 
 
 class SiteState:
@@ -35,10 +39,17 @@ class SiteState:
 
     def run(self, operation: Round) -> Given:
         """Run blocks of triggers."""
-        return run_steps(self._site, self._program, operation.steps, operation.partitions, operation.wanted)
+        return run_steps(
+            self._site,
+            self._program,
+            operation.steps,
+            operation.partitions,
+            operation.wanted,
+            operation.follow,
+        )
 
     def read(self, what: Wanted) -> Held:
-        """The entries of some maps, and the first rows of some views."""
+        """The entries of some maps, and the rows of some views."""
         return read_site(self._site, self._program, what)
 
 

@@ -9,10 +9,10 @@ dicts, which defines what is right, and :class:`viewlet.backends.spark.native.Na
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext, suppress
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeAlias, cast
 
 import numpy as np
 import pyarrow as pa
@@ -40,12 +40,14 @@ from viewlet.calculus.events import WEIGHT, TupleEvent
 from viewlet.calculus.nodes import Delta, MapRef, Rel
 from viewlet.core.types import Value
 from viewlet.errors import ViewletError
+from viewlet.plan.evaluate import consolidate
 from viewlet.plan.nodes import Query
 
 Piece: TypeAlias = Any
 Pieces: TypeAlias = Mapping[str, Sequence[Piece]]
 Sent: TypeAlias = dict[tuple[str, int | None], list[Piece]]
 Sums: TypeAlias = Callable[[Env], Entries]
+Runs: TypeAlias = list[bytes]
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,24 +129,49 @@ class Site(Protocol):
     def first(self, view: str, query: Query) -> list[tuple[Row, int]]:
         """Rows of a view among which are those that a query finds first."""
 
+    def check(self, view: str, copies: Pieces) -> None:
+        """Raise what reading a view would raise."""
+
     def suspect(self) -> bool:
         """May a sum have grown, since this was asked last, beyond what every view can show?"""
 
 
+class ColumnSite(Site, Protocol):
+    """A site whose native code gives rows in columns: runs of bytes, see ``runtime/shown.h``."""
+
+    def columns(self, view: str, copies: Pieces) -> Runs:
+        """The rows of a view with their multiplicities."""
+
+    def follow(self, views: Collection[str]) -> None:
+        """Note what changes in these views from now on, and forget what was noted."""
+
+    def changes(self, view: str) -> Runs:
+        """The rows that came and went in a view since it is followed; some may cancel out."""
+
+
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What is to be read in a partition: the entries of maps, and the first rows of views."""
+    """What is to be read in a partition: entries of maps, and of views that are spread.
+
+    Of these their ``rows`` (the first, where only they count), the same as ``columns``, what has changed in
+    followed ones since then (``changes``), or whether they can be read at all (``checks``).
+    """
 
     maps: tuple[str, ...] = ()
-    tops: tuple[str, ...] = ()
+    rows: tuple[str, ...] = ()
+    columns: tuple[str, ...] = ()
+    changes: tuple[str, ...] = ()
+    checks: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Held:
     """What was read in a partition."""
 
-    maps: dict[str, Piece]
-    tops: dict[str, Bag]
+    maps: dict[str, Piece] = field(default_factory=dict)
+    rows: dict[str, Bag] = field(default_factory=dict)
+    columns: dict[str, Runs] = field(default_factory=dict)
+    changes: dict[str, Runs] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,24 +187,54 @@ class Given:
 
 
 def run_steps(
-    site: Site, program: DistProgram, steps: Sequence[Step], partitions: int, wanted: Wanted
+    site: Site,
+    program: DistProgram,
+    steps: Sequence[Step],
+    partitions: int,
+    wanted: Wanted,
+    follow: Collection[str] | None = None,
 ) -> Given:
     """Run blocks in a partition, one after the other, then read what is wanted.
 
-    A view that cannot be read is left out: whether that matters is not for the partition to say.
+    A view that cannot be read is left out: whether that matters is not for the partition to say. ``follow``
+    are the views that are followed from here on; without it they stay what they are.
     """
+    if follow is not None:
+        _in_columns(site).follow(follow)
     sent = tuple(_run_step(site, program, step, partitions) for step in steps)
-    held = Held(site.contents(wanted.maps), {})
-    for view in wanted.tops:
-        with suppress(ViewletError):
-            held.tops[view] = first_rows(program, view, site.first(view, program.tops[view]))
-    return Given(sent, held, site.suspect())
+    return Given(sent, _read(site, program, wanted, suppress(ViewletError)), site.suspect())
 
 
 def read_site(site: Site, program: DistProgram, wanted: Wanted) -> Held:
     """Read in a partition; raises what a view that cannot be read raises."""
-    tops = {view: first_rows(program, view, site.first(view, program.tops[view])) for view in wanted.tops}
-    return Held(site.contents(wanted.maps), tops)
+    for view in wanted.checks:
+        site.check(view, {})
+    return _read(site, program, wanted, nullcontext())
+
+
+def _read(site: Site, program: DistProgram, wanted: Wanted, trying: AbstractContextManager[object]) -> Held:
+    held = Held(site.contents(wanted.maps))
+    for view in wanted.rows:
+        with trying:
+            held.rows[view] = _rows(site, program, view)
+    for view in wanted.columns:
+        with trying:
+            held.columns[view] = _in_columns(site).columns(view, {})
+    for view in wanted.changes:
+        with trying:
+            held.changes[view] = _in_columns(site).changes(view)
+    return held
+
+
+def _rows(site: Site, program: DistProgram, view: str) -> Bag:
+    if view in program.tops:
+        return first_rows(program, view, site.first(view, program.tops[view]))
+    return consolidate(site.rows(view, {}))
+
+
+def _in_columns(site: Site) -> ColumnSite:
+    """A site that is asked for columns, which is asked of native code only."""
+    return cast(ColumnSite, site)
 
 
 def _run_step(site: Site, program: DistProgram, step: Step, partitions: int) -> Sent:
@@ -278,6 +335,10 @@ class ReferenceSite:
     def first(self, view: str, query: Query) -> list[tuple[Row, int]]:
         """All rows: what is first among them is for others to say."""
         return self.rows(view, {})
+
+    def check(self, view: str, copies: Pieces) -> None:
+        """Reads it."""
+        self.rows(view, copies)
 
     def suspect(self) -> bool:
         """Nobody has looked."""

@@ -4,9 +4,8 @@ With ``first n`` the n first rows of a bag in an order that leaves no choice::
 
     first n (a + b) = first n (first n a + first n b)      if no row is in both a and b
 
-So partitions may each give their first rows instead of all entries of the view's maps. They can if they read
-the view from what they hold, and a row of it tells which partition that is: then equal rows are in one place,
-where their multiplicities add up.
+So partitions may each give their first rows instead of all that they have, of views that they read
+(``spread.py``): equal rows are in one place there.
 """
 
 from __future__ import annotations
@@ -18,47 +17,29 @@ from operator import ge, le
 from typing import Any
 
 from viewlet.backends.base import Bag, Row
-from viewlet.backends.spark.nodes import Dist, DistProgram, Local, Location
-from viewlet.backends.spark.route import By, Router
+from viewlet.backends.spark.nodes import DistProgram
 from viewlet.core.functions import compile_scalar
-from viewlet.core.scalar import Scalar, Var
+from viewlet.core.scalar import Var
 from viewlet.plan.evaluate import consolidate, cut
 from viewlet.plan.nodes import Query, SortKey, Top, Unit
-from viewlet.triggers.program import OutputTerm, View
+from viewlet.triggers.program import View
 
 MOST_ROWS = 10_000
-"""Whoever wants more rows gets the maps, in columns."""
+"""Whoever wants more rows gets all of them, to be cut on the driver."""
 
 
 def find_tops(
-    queries: Mapping[str, Query], views: Mapping[str, View], placement: Mapping[str, Location]
+    queries: Mapping[str, Query], views: Mapping[str, View], spread: frozenset[str]
 ) -> dict[str, Query]:
     """The views whose first rows partitions find, each with the query that does so over all its columns."""
-    router = Router(placement, Local())
     return {
         name: _first(query.plan, query, views[name])
         for name, query in queries.items()
         if isinstance(query.plan, Top)
         and query.plan.limit is not None
         and query.plan.limit + query.plan.offset <= MOST_ROWS
-        and _is_partitioned(views[name], router)
+        and name in spread
     }
-
-
-def _is_partitioned(view: View, router: Router) -> bool:
-    """Is every row of a view read in one partition, which one of its columns tells?"""
-    return any(
-        all(_is_read_by(part, part.row[at], router) for part in view.output)
-        for at in range(len(view.columns))
-    )
-
-
-def _is_read_by(part: OutputTerm, column: Scalar, router: Router) -> bool:
-    """Does each partition read the rows whose value of a column belongs to it, from what it holds?"""
-    if not isinstance(column, Var):
-        return False
-    (leg, *rest) = router.route(part.term, (column,), Dist(0))
-    return not rest and leg.stop == By(column) and not leg.fetches
 
 
 def _first(top: Top, query: Query, view: View) -> Query:
