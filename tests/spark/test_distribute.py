@@ -80,8 +80,9 @@ def tpch(name: str) -> tuple[Program, DistProgram]:
     query = compile_query(queries("tpch")[name], catalog)
     program = compile_views({name: query}, catalog)
     placement = replicate(program, place(program, ROWS), Random())
-    tops = find_tops({name: query}, program.views, find_spread(program.views, placement))
-    return program, replace(distribute(program, placement, Random()), tops=tops)
+    spread = find_spread(program.views, placement)
+    tops = find_tops({name: query}, program.views, spread)
+    return program, replace(distribute(program, placement, Random()), spread=spread, tops=tops)
 
 
 @pytest.mark.parametrize("case", cases("spark/tpch"))

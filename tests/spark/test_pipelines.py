@@ -84,8 +84,35 @@ def test_envelopes_of_change_data_capture(spark: Any) -> None:
     good, bad = normalized(frame)
     weights = sorted((int(amount), weight) for _, _, amount, _, weight in good)
     assert weights == [(1, -1), (1, 1), (2, -1), (2, 1)]
-    assert len(bad) == 2
-    assert all(reason.startswith("no usable direction") for reason, _ in bad)
+    assert [reason for reason, _ in bad] == [
+        "no usable direction: op u, no before",
+        "no usable direction: op z, no before",
+    ]
+    assert json.loads(bad[1][1])["op"] == "z", "all of the envelope is kept"
+
+
+def test_envelopes_that_were_sent_twice_or_cannot_be_parsed(spark: Any, tmp_path: Path) -> None:
+    """A row that comes and changes in one batch is no row that was sent twice."""
+    row = "struct<id: string, customer: string, amount: string, day: string>"
+    old, new = ({"id": "1", "customer": "a", "amount": amount} for amount in ("1", "2"))
+    events = [
+        {"op": "c", "before": None, "after": old, "at": 1},
+        {"op": "u", "before": old, "after": new, "at": 2},
+        {"op": "u", "before": new, "after": old, "at": 3},
+        {"op": "u", "before": old, "after": new, "at": 4},
+        {"op": "u", "before": old, "after": new, "at": 4},
+    ]
+    lines = [*map(json.dumps, events), "{no json", '{"op": "t", "at": 5}']
+    (tmp_path / "events.json").write_text("\n".join(lines))
+    schema = f"op string, before {row}, after {row}, at long, _corrupt_record string"
+    frame = spark.read.schema(schema).json(str(tmp_path))
+    good, bad = normalized(frame, unique=("id",))
+    sums = {amount: sum(w for _, _, a, _, w in good if a == amount) for amount in (Decimal(1), Decimal(2))}
+    assert sums == {Decimal(1): 0, Decimal(2): 1}
+    (reason, content), (why, what) = bad
+    assert (reason, content) == ("cannot be parsed", "{no json")
+    assert why.startswith("no usable direction: op t, no before, no after")
+    assert json.loads(what) == {"op": "t", "at": 5}
 
 
 def test_directions_and_rows_sent_twice(spark: Any) -> None:

@@ -1,8 +1,9 @@
 """Rows as they come to changes of a table: types, directions, rows sent twice, and what is wrong with a row.
 
 The result has the table's columns, ``_weight``, and for a row that cannot be used ``_reason`` and the row
-itself as JSON, ``_row``. Nothing is bent to fit: a number that would lose digits is refused like a text that
-is none.
+itself as JSON, ``_row``: of an envelope without a direction all of it, of a row that Spark could not parse
+its text, if there is a column ``_corrupt_record``. Nothing is bent to fit: a number that would lose digits is
+refused like a text that is none.
 
 =====================  ===============================================================================
 columns                what a row says
@@ -13,6 +14,10 @@ columns                what a row says
 ``_weight``            how often the row comes (or, below 0, goes)
 none of these          the row is inserted
 =====================  ===============================================================================
+
+Of rows that are only inserted, those that agree in some columns may be one that was sent twice. With
+directions they may not: a row may go and come again, or change. There it is the rows that agree in *all*
+columns of the source, so one of these had better say where in the source the row stood.
 """
 
 from __future__ import annotations
@@ -30,13 +35,19 @@ from viewlet.sql.catalog import Table
 REASON = "_reason"
 ROW = "_row"
 ENVELOPE = frozenset({"op", "before", "after"})
+EVENT, DOUBT = "_event", "_doubt"
+CORRUPT = "_corrupt_record"
+"""Where readers of Spark leave the text of a row that they could not parse."""
 
 
 def normalize(
     frame: DataFrame, table: Table, unique: tuple[str, ...] = (), late: Bound | None = None
 ) -> DataFrame:
     """The changes of a table that a DataFrame holds."""
-    if {name.lower() for name in frame.columns} >= ENVELOPE:
+    given = {name.lower() for name in frame.columns}
+    if unique and (given >= ENVELOPE or given & {WEIGHT, CHANGE_TYPE}):
+        frame, unique = frame.dropDuplicates(), ()
+    if given >= ENVELOPE:
         frame = _opened(frame)
     known = {name.lower(): name for name in frame.columns}
     missing = [column.name for column in table.columns if column.name not in known]
@@ -56,29 +67,50 @@ def normalize(
             behind = value.cast("timestamp_ntz") < fn.lit(late.time).cast("timestamp_ntz")
             reasons.append(fn.when(behind, fn.lit(f"{column.name}: late, before {late.time}")))
     reason = fn.concat_ws("; ", *reasons)
+    content = fn.to_json(fn.struct(*(fn.col(_quoted(known[name])) for name in own)))
+    if EVENT in known:
+        content = fn.coalesce(fn.col(EVENT), content)
+    if CORRUPT in known:
+        text = fn.col(_quoted(known[CORRUPT]))
+        content = fn.coalesce(text, content)
+        reason = fn.when(text.isNotNull(), fn.lit("cannot be parsed")).otherwise(reason)
     found = frame.select(
         *values,
         weight.alias(WEIGHT),
         fn.when(reason != "", reason).alias(REASON),
-        fn.when(reason != "", fn.to_json(fn.struct(*(fn.col(_quoted(known[n])) for n in own)))).alias(ROW),
+        fn.when(reason != "", content).alias(ROW),
     )
     return found.dropDuplicates([*unique, WEIGHT, REASON, ROW]) if unique else found
 
 
 def _opened(frame: DataFrame) -> DataFrame:
-    """An envelope as rows with ``_weight``; one that says nothing usable has no weight."""
+    """An envelope as rows with ``_weight``; one that says nothing usable has none, but is there itself."""
     envelope = {name.lower(): name for name in frame.columns}
     op, before, after = (fn.col(_quoted(envelope[name])) for name in ("op", "before", "after"))
-    gone = fn.struct(before.alias("row"), fn.lit(-1).alias(WEIGHT))
-    come = fn.struct(after.alias("row"), fn.lit(1).alias(WEIGHT))
-    unusable = fn.struct(fn.coalesce(after, before).alias("row"), fn.lit(None).cast("int").alias(WEIGHT))
+    nothing = fn.lit(None).cast("string")
+
+    def event(row: SparkColumn, weight: int | None, doubt: SparkColumn, whole: SparkColumn) -> SparkColumn:
+        number = fn.lit(weight).cast("int").alias(WEIGHT)
+        return fn.struct(row.alias("row"), number, doubt.alias(DOUBT), whole.alias(EVENT))
+
+    gone, come = event(before, -1, nothing, nothing), event(after, 1, nothing, nothing)
+    doubt = fn.concat_ws(
+        ", ",
+        fn.concat(fn.lit("no usable direction: op "), fn.coalesce(op.cast("string"), fn.lit("NULL"))),
+        fn.when(before.isNull(), fn.lit("no before")),
+        fn.when(after.isNull(), fn.lit("no after")),
+    )
+    whole = fn.to_json(fn.struct(*(fn.col(_quoted(name)) for name in frame.columns)))
+    unusable = event(fn.coalesce(after, before), None, doubt, whole)
     events = (
         fn.when(op.isin("c", "r") & after.isNotNull(), fn.array(come))
         .when((op == "d") & before.isNotNull(), fn.array(gone))
         .when((op == "u") & before.isNotNull() & after.isNotNull(), fn.array(gone, come))
         .otherwise(fn.array(unusable))
     )
-    return frame.select(fn.explode(events).alias("event")).select("event.row.*", f"event.{WEIGHT}")
+    corrupt = [fn.col(_quoted(envelope[CORRUPT]))] if CORRUPT in envelope else []
+    opened = frame.select(fn.explode(events).alias("event"), *corrupt)
+    return opened.select("event.row.*", f"event.{WEIGHT}", f"event.{DOUBT}", f"event.{EVENT}", *corrupt)
 
 
 def _weight(known: dict[str, str]) -> tuple[SparkColumn, list[SparkColumn]]:
@@ -95,11 +127,8 @@ def _weight(known: dict[str, str]) -> tuple[SparkColumn, list[SparkColumn]]:
         ]
     if WEIGHT in known:
         weight = fn.col(known[WEIGHT]).cast("bigint")
-        return weight, [
-            fn.when(
-                weight.isNull(), fn.lit("no usable direction: neither a row that comes nor one that goes")
-            )
-        ]
+        doubt = fn.col(DOUBT) if DOUBT in known else fn.lit(f"{WEIGHT}: NULL, or no number")
+        return weight, [fn.when(weight.isNull(), doubt)]
     return fn.lit(1).cast("bigint"), []
 
 

@@ -32,11 +32,12 @@ def show_placement(program: Program, distributed: DistProgram) -> str:
     )
 
 
-def show_tops(distributed: DistProgram) -> Iterator[str]:
-    """``view V: first n rows of each partition``, line by line."""
-    for name, query in distributed.tops.items():
-        assert isinstance(query.plan, Top)
-        yield f"view {name}: first {query.plan.limit} rows of each partition"
+def show_spread(distributed: DistProgram) -> Iterator[str]:
+    """``view V: rows of each partition``, or how many of them at first, line by line."""
+    for name in sorted(distributed.spread):
+        plan = distributed.tops[name].plan if name in distributed.tops else None
+        most = f"first {plan.limit} rows" if isinstance(plan, Top) else "rows"
+        yield f"view {name}: {most} of each partition"
 
 
 def show_location(location: Location, keys: list[str]) -> str:
@@ -53,7 +54,7 @@ def show_location(location: Location, keys: list[str]) -> str:
 def show_distributed(program: Program, distributed: DistProgram) -> str:
     """The whole distributed program as text."""
     triggers = [*distributed.batch.values(), *distributed.tuple.values()]
-    heads = [show_placement(program, distributed), *show_tops(distributed)]
+    heads = [show_placement(program, distributed), *show_spread(distributed)]
     blocks = ["\n".join(heads), *("\n".join(show_trigger(t)) for t in triggers)]
     return "\n\n".join(blocks)
 
