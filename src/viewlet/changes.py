@@ -127,7 +127,7 @@ def _batch(table: Table, names: list[str], columns: list[Any], weights: Weights)
 
 def _columns(table: Table, data: Data, *orders: tuple[str, ...]) -> tuple[list[str], list[Any]]:
     """The columns of any data by lower-case name; ``orders`` are what the values of a tuple may be."""
-    arrow = _as_arrow(table, data)
+    arrow = as_arrow(table, data)
     if arrow is None:
         return _columns_of_rows(table, list(data), [order for order in orders if order])
     for name, values in zip(arrow.column_names, arrow.columns, strict=True):
@@ -147,7 +147,7 @@ def _lower(table: Table, names: Iterable[Any]) -> list[str]:
     return lower
 
 
-def _as_arrow(table: Table, data: Data) -> pa.Table | None:
+def as_arrow(table: Table, data: Data) -> pa.Table | None:
     """Columnar data as an Arrow table; ``None`` for an iterable of rows."""
     kind = f"{type(data).__module__}.{type(data).__qualname__}"
     if isinstance(data, pa.Table):

@@ -22,7 +22,7 @@ from viewlet.assigned import Present
 from viewlet.backends import Backend, engine_for
 from viewlet.backends.base import Bag, Change, Granularity, MapStats, Row, Strategy
 from viewlet.backends.native.library import Gate
-from viewlet.changes import Batch, Data, read_changes, read_deletes, read_inserts, read_row
+from viewlet.changes import Batch, Data, read_deletes, read_row
 from viewlet.copies import Copy
 from viewlet.core.types import Column, Schema
 from viewlet.dml import Version, changes_of
@@ -295,7 +295,7 @@ class Database:
         """
         with self._open():
             target = self._changeable(table)
-            net = self._tables.net(target, read_inserts(target, data), on_conflict)
+            net = self._tables.net(target, self._tables.insertions(target, data), on_conflict)
             return self._commit({target.name: net}, "auto")
 
     def delete(self, table: str, data: Data) -> int:
@@ -332,7 +332,7 @@ class Database:
                 table = self._changeable(name)
                 if table.name in changes:
                     raise DataError(f"table {table.name!r} occurs twice in the batch")
-                changes[table.name] = self._tables.net(table, read_changes(table, data))
+                changes[table.name] = self._tables.net(table, self._tables.changes(table, data))
             return self._commit(changes, trigger, token)
 
     def change_row(self, table: str, values: Sequence[Any], weight: int) -> int:

@@ -10,7 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 from viewlet.backends.base import Bag, Change, MapStats, Row
-from viewlet.changes import Batch
+from viewlet.changes import Batch, Data, as_arrow, read_changes, read_inserts
+from viewlet.declared import Declared
 from viewlet.errors import DataError
 from viewlet.kept import Image, KeptRows, OnConflict
 from viewlet.references import References, Step
@@ -42,6 +43,7 @@ class Tables:
     def __init__(self) -> None:
         self._rules: dict[str, OnConflict] = {}
         self._kept: dict[str, KeptRows] = {}
+        self._declared: dict[str, Declared] = {}
         self._references = References()
 
     def __iter__(self) -> Iterator[str]:
@@ -55,6 +57,8 @@ class Tables:
         self._rules[table.name] = _RULES[statement.on_conflict]
         if table.kind is not TableKind.STREAM:
             self._kept[table.name] = KeptRows(table, native=native)
+        if native:
+            self._declared[table.name] = Declared(table)
 
     def refuse_if_referred(self, name: str) -> None:
         """A table to which another one refers may not be dropped."""
@@ -64,7 +68,20 @@ class Tables:
         """Forget a table."""
         self._references.drop(name)
         self._kept.pop(name, None)
+        self._declared.pop(name, None)
         del self._rules[name]
+
+    def changes(self, table: Table, data: Data) -> Batch:
+        """The changes in data of any kind, checked; see :func:`viewlet.changes.read_changes`."""
+        reader, arrow = self._declared.get(table.name), as_arrow(table, data)
+        found = reader.changes(arrow) if reader is not None and arrow is not None else None
+        return read_changes(table, data if arrow is None else arrow) if found is None else Batch(found)
+
+    def insertions(self, table: Table, data: Data) -> Batch:
+        """The rows in data of any kind, checked; see :func:`viewlet.changes.read_inserts`."""
+        reader, arrow = self._declared.get(table.name), as_arrow(table, data)
+        found = reader.insertions(arrow) if reader is not None and arrow is not None else None
+        return read_inserts(table, data if arrow is None else arrow) if found is None else Batch(found)
 
     def net(self, table: Table, batch: Batch, on_conflict: OnConflict | None = None) -> Sequence[Change]:
         """The changes that a batch comes down to, refused if the rows do not allow them.

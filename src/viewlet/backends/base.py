@@ -53,12 +53,14 @@ class ArrowChanges(Sequence[Change]):
         batch: pa.RecordBatch,
         weights: NDArray[np.int64] | None,
         read: Callable[[pa.RecordBatch], Iterable[Row]],
+        capsules: tuple[object, object] | None = None,
     ) -> None:
         self.batch = batch
         self.weights = weights
         self._read = read
         self._rows: list[Change] | None = None
         self._message: pa.Buffer | None = None
+        self._capsules = capsules
 
     @overload
     def __getitem__(self, index: int) -> Change: ...
@@ -124,6 +126,16 @@ class ArrowChanges(Sequence[Change]):
         """Some of the changes, without a copy."""
         weights = None if self.weights is None else self.weights[start : start + rows]
         return ArrowChanges(self.batch.slice(start, rows), weights, self._read)
+
+    @property
+    def capsules(self) -> tuple[object, object]:
+        """The rows for native code: schema and array of the Arrow C Data Interface, made once.
+
+        A column of weights may follow those of the table.
+        """
+        if self._capsules is None:
+            self._capsules = self.batch.__arrow_c_array__()
+        return self._capsules
 
     @property
     def message_schema(self) -> pa.Schema:

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from viewlet.backends.base import ArrowChanges
 from viewlet.backends.native.emit import emit
-from viewlet.backends.native.engine import in_cells, program_error
+from viewlet.backends.native.engine import program_error
 from viewlet.backends.native.library import open_program
 from viewlet.calculus.nodes import Rel
 from viewlet.core.types import Column
@@ -51,14 +51,14 @@ class RowCounts:
 
     def add(self, batch: pa.RecordBatch, weights: NDArray[np.int64] | None) -> None:
         """Count each row of a batch so many times more, or once more."""
-        schema, array = in_cells(batch).__arrow_c_array__()
+        schema, array = batch.__arrow_c_array__()
         failed = self._program.apply_arrow(0, schema, array, weights, False)
         if failed is not None:
             raise program_error(failed[0], f"table {self.name!r}")
 
     def of(self, batch: pa.RecordBatch) -> NDArray[np.int64]:
         """How often each row of a batch is there."""
-        keys = in_cells(batch).select(self._columns)
+        keys = batch.select(self._columns)
         schema, array = keys.__arrow_c_array__()
         return np.frombuffer(self._program.counts(self._record, schema, array), np.int64)
 

@@ -226,7 +226,7 @@ class NativeEngine:
     ) -> dict[str, Bag]:
         """Run the table's trigger in C: row by row, or once for the whole batch."""
         if isinstance(changes, ArrowChanges) and not watched:
-            self.apply_arrow(table, changes.batch, changes.weights, granularity)
+            self._apply_capsules(table, changes.capsules, len(changes), changes.weights, granularity)
             return {}
         self._compiler.advance(table)
         kept = [change for change in changes if change.weight]
@@ -260,14 +260,23 @@ class NativeEngine:
 
         ``weights`` is a buffer of 64-bit integers, or nothing for insertions.
         """
+        self._apply_capsules(table, batch.__arrow_c_array__(), batch.num_rows, weights, granularity)
+
+    def _apply_capsules(
+        self,
+        table: str,
+        capsules: tuple[object, object],
+        rows: int,
+        weights: object,
+        granularity: Granularity,
+    ) -> None:
         self._compiler.advance(table)
         running = self._run()
         if table not in running.source.tables:
             return
-        schema, array = in_cells(batch).__arrow_c_array__()
-        chosen = self._in_batch(running, table, granularity, batch.num_rows)
+        chosen = self._in_batch(running, table, granularity, rows)
         number = running.source.tables.index(table)
-        self._apply(running.opened.apply_arrow(number, schema, array, weights, chosen), table, None)
+        self._apply(running.opened.apply_arrow(number, *capsules, weights, chosen), table, None)
 
     def lane(self, table: str, weight: int) -> Callable[..., tuple[int, int] | None]:
         """A callable that applies one row of physical values; it stays valid until views change."""
@@ -547,17 +556,6 @@ def first_rows(query: Query, names: tuple[str, ...]) -> tuple[bytes, bytes, int]
             return None
         ordered += bytes([names.index(key.scalar.name), key.descending | key.nulls_first << 1])
     return bytes(ordered), bytes(names.index(var.name) for _, var in query.columns), plan.limit + plan.offset
-
-
-def in_cells(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """A batch with the narrow numbers as wide as the C code reads them."""
-    wider = [_WIDER.get(kind, kind) for kind in batch.schema.types]
-    if wider == batch.schema.types:
-        return batch
-    return batch.cast(pa.schema(list(zip(batch.schema.names, wider, strict=True))))
-
-
-_WIDER = {pa.int8(): pa.int32(), pa.int16(): pa.int32(), pa.float32(): pa.float64()}
 
 
 def _about(rows: int) -> int:

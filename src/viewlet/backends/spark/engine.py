@@ -15,7 +15,6 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from viewlet.backends.base import ArrowChanges, Bag, Change, Granularity, MapStats, Strategy
-from viewlet.backends.native.engine import in_cells
 from viewlet.backends.native.shown import view_columns
 from viewlet.backends.reference.engine import difference
 from viewlet.backends.spark.advice import advice
@@ -341,3 +340,14 @@ def _batches(changes: Sequence[Change], granularity: Granularity, in_columns: bo
         return [Changes([row], [weight]) for row, weight in pairs]
     bag = consolidate(pairs)
     return [Changes(list(bag), list(bag.values()))]
+
+
+def in_cells(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """A batch with the narrow numbers as wide as cells have them."""
+    wider = [_WIDER.get(kind, kind) for kind in batch.schema.types]
+    if wider == batch.schema.types:
+        return batch
+    return batch.cast(pa.schema(list(zip(batch.schema.names, wider, strict=True))))
+
+
+_WIDER = {pa.int8(): pa.int32(), pa.int16(): pa.int32(), pa.float32(): pa.float64()}

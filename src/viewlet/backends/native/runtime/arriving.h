@@ -269,14 +269,58 @@ end:
     return result;
 }
 
-static vl_column column_of_arrow(const struct ArrowSchema *schema, const struct ArrowArray *array, uint32_t c, uint8_t kind) {
-    const struct ArrowArray *child = array->children[c];
+/* The columns of an Arrow batch; narrow numbers are made as wide as programs read them. */
+typedef struct {
+    vl_column *columns;
+    void **wide; /* what was made, by column */
+    uint32_t count;
+} Arriving;
+
+static void free_arriving(Arriving *g) {
+    for (uint32_t c = 0; g->wide && c < g->count; c++) free(g->wide[c]);
+    free(g->wide);
+    free(g->columns);
+}
+
+static vl_column column_of_arrow(const struct ArrowSchema *schema, const struct ArrowArray *child, uint8_t kind) {
     bool text = kind == VL_TEXT;
     return (vl_column){.data = child->buffers[text ? 2 : 1],
                        .valid = child->null_count == 0 ? NULL : child->buffers[0],
                        .offsets = text ? child->buffers[1] : NULL,
-                       .large = schema->children[c]->format[0] == 'U',
-                       .from = child->offset + array->offset};
+                       .large = schema->format[0] == 'U',
+                       .from = child->offset};
+}
+
+/* TINYINT and SMALLINT as 32-bit integers, FLOAT as double; false without memory. */
+static bool widen(vl_column *column, void **wide, char format, int64_t rows) {
+    const int64_t from = column->from;
+    if (format != 'c' && format != 's' && format != 'f') return true;
+    *wide = malloc((size_t)(rows + 8) * (format == 'f' ? sizeof(double) : sizeof(int32_t)));
+    if (!*wide) return false;
+    column->from = from & 7; /* of the byte of the bitmap that it begins in */
+    for (int64_t i = 0; i < rows; i++) {
+        if (format == 'f') ((double *)*wide)[column->from + i] = ((const float *)column->data)[from + i];
+        else if (format == 's') ((int32_t *)*wide)[column->from + i] = ((const int16_t *)column->data)[from + i];
+        else ((int32_t *)*wide)[column->from + i] = ((const int8_t *)column->data)[from + i];
+    }
+    column->data = *wide;
+    if (column->valid) column->valid += from >> 3;
+    return true;
+}
+
+/* Those of the columns that are `used` (NULL: all), in the order of a program's; false without memory. */
+static bool arriving_of_arrow(Arriving *g, const struct ArrowSchema *schema, const struct ArrowArray *array, uint32_t count,
+                           const uint8_t *kinds, const uint8_t *used) {
+    *g = (Arriving){calloc(count ? count : 1, sizeof *g->columns), calloc(count ? count : 1, sizeof *g->wide), count};
+    bool done = g->columns && g->wide;
+    for (uint32_t c = 0; done && c < count; c++) {
+        if (used && !used[c]) continue;
+        g->columns[c] = column_of_arrow(schema->children[c], array->children[c], kinds[c]);
+        g->columns[c].from += array->offset;
+        done = widen(&g->columns[c], &g->wide[c], schema->children[c]->format[0], array->length);
+    }
+    if (!done) free_arriving(g);
+    return done;
 }
 
 static PyObject *Program_apply_arrow(Program *self, PyObject *args) {
@@ -289,7 +333,7 @@ static PyObject *Program_apply_arrow(Program *self, PyObject *args) {
     struct ArrowSchema *schema = PyCapsule_GetPointer(schema_capsule, "arrow_schema");
     struct ArrowArray *array = schema ? PyCapsule_GetPointer(array_capsule, "arrow_array") : NULL;
     if (!array) return NULL;
-    if (array->n_children != (int64_t)t->columns || schema->n_children != (int64_t)t->columns)
+    if (array->n_children < (int64_t)t->columns || schema->n_children != array->n_children) /* weights may follow */
         return PyErr_Format(PyExc_ValueError, "a batch needs %u columns", t->columns);
     Py_buffer weights = {0};
     if (weights_object != Py_None) {
@@ -299,10 +343,12 @@ static PyObject *Program_apply_arrow(Program *self, PyObject *args) {
             return PyErr_Format(PyExc_ValueError, "one 64-bit weight per row");
         }
     }
-    vl_column *columns = calloc(t->columns ? t->columns : 1, sizeof *columns);
-    if (!columns) return PyErr_NoMemory();
-    for (uint32_t c = 0; c < t->columns; c++) columns[c] = column_of_arrow(schema, array, c, t->kinds[c]);
-    Rows rows = {columns, weights.buf, array->length, batch};
+    Arriving given;
+    if (!arriving_of_arrow(&given, schema, array, t->columns, t->kinds, t->used)) {
+        if (weights_object != Py_None) PyBuffer_Release(&weights);
+        return PyErr_NoMemory();
+    }
+    Rows rows = {given.columns, weights.buf, array->length, batch};
     vl_errors errors;
     int64_t at;
     self->busy = true;
@@ -310,7 +356,7 @@ static PyObject *Program_apply_arrow(Program *self, PyObject *args) {
     errors = apply_rows(self, t, &rows, &at);
     Py_END_ALLOW_THREADS
     self->busy = false;
-    free(columns);
+    free_arriving(&given);
     if (weights_object != Py_None) PyBuffer_Release(&weights);
     return answer(errors, at);
 }

@@ -14,6 +14,7 @@
  *   Program.suspect(), Program.check(view)                may a view have become unreadable, and has it?
  *   Program.counts(record, schema, array)                 how often the rows of a batch are in a record
  *   Program.add(record, entries), Program.sizes(), Program.bytes()
+ *   sound(array, declared, weighted)                       is a batch what its table declares? (sound.h)
  *   save(..), finished(pid), Program.twin(), .thaw(fd), .amounts(..), .put(..)   a state as it was, meanwhile (image.h)
  *
  * A batch that fails is undone by its opposite, or from notes (undo.h), so that it leaves no trace; VL_E_LOST means that this was not
@@ -28,6 +29,7 @@
 #include "records.h"
 
 #include "host.h"
+#include "sound.h"
 #include "arriving.h"
 #include "reading.h"
 #include "steps.h"
@@ -147,6 +149,7 @@ static PyObject *open_program(PyObject *module, PyObject *args) {
 static PyMethodDef module_methods[] = {
     {"open", open_program, METH_VARARGS, "open(path, functions, limit, fd) -> Program"},
     {"save", save_programs, METH_O, "save([(program, fd)]) -> pid of the child that writes their states"},
+    {"sound", sound, METH_VARARGS, "sound(array, declared, weighted): is a batch what its table declares?"},
     {"finished", finished, METH_O, "finished(pid): wait for that child; has it written everything?"},
     {NULL, NULL, 0, NULL},
 };

@@ -197,21 +197,20 @@ static PyObject *Program_counts(Program *self, PyObject *args) {
     if (record->layout == VL_PLAIN || array->n_children != (int64_t)record->keys)
         return PyErr_Format(PyExc_ValueError, "a batch needs %u columns", record->keys);
     PyObject *result = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)(array->length * (int64_t)sizeof(int64_t)));
-    vl_column *columns = calloc(record->keys, sizeof *columns);
+    Arriving given;
     uint8_t *space = aligned_alloc(16, vl_round_up(record->size, 16));
-    if (!result || !columns || !space) {
-        free(columns), free(space);
+    if (!result || !space || !arriving_of_arrow(&given, schema, array, record->keys, record->kinds, NULL)) {
+        free(space);
         Py_XDECREF(result);
         return PyErr_NoMemory();
     }
     vl_instance *x = &self->instance;
     x->arena.errors = 0;
-    for (uint32_t c = 0; c < record->keys; c++) columns[c] = column_of_arrow(schema, array, c, record->kinds[c]);
     for (int64_t i = 0; i < array->length; i++) {
         uint32_t nulls = 0;
         memset(space, 0, record->size);
         for (uint32_t c = 0; c < record->keys; c++) {
-            vl_cell cell = cell_of_column(x, &columns[c], record->kinds[c], i);
+            vl_cell cell = cell_of_column(x, &given.columns[c], record->kinds[c], i);
             if (!cell.null) vl_stored_put(space + record->offsets[c], record->forms[c], &cell);
             nulls |= (uint32_t)cell.null << c;
         }
@@ -223,7 +222,8 @@ static PyObject *Program_counts(Program *self, PyObject *args) {
     }
     bool failed = x->arena.errors != 0;
     x->arena.errors = 0;
-    free(columns), free(space);
+    free_arriving(&given);
+    free(space);
     if (!failed) return result;
     Py_DECREF(result);
     return PyErr_NoMemory();
