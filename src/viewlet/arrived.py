@@ -1,8 +1,9 @@
 """Rows of a table that came as Arrow batches and stay so: a log of batches, and what is needed to add to it.
 
 The log holds insertions, and deletions of rows that the log itself holds. With a primary key, the place of
-each row in the log is known by its key (``places.py``); without one, a native map counts the rows, from the
-first deletion on. Once most of the log cancels out it is written anew.
+each row in the log is known by its key (``places.py``), from the moment on when one is looked up: keys that
+rise need not be (``rising.py``). Without one, a native map counts the rows, from the first deletion on. Once
+most of the log cancels out it is written anew.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from viewlet.backends.distinct import Places, are_distinct, first_and_last
 from viewlet.backends.native.counts import MOST_COLUMNS, RowCounts
 from viewlet.changes import rows_of
 from viewlet.places import KeyPlaces
+from viewlet.rising import Rising
 from viewlet.sql.catalog import Table
 from viewlet.values import to_arrow
 
@@ -41,12 +43,14 @@ class Arrived:
         self._key_columns = tuple(table.columns[slot] for slot in self._slots)
         self._may_delete = bool(self._slots) or (native and len(table.columns) <= MOST_COLUMNS)
         self._native = native
-        self._places = self._no_places()
+        self._places, self._rising = self._no_keys()
+        self._indexed = 0
+        """How far keys of the log are in the places; the rows after that only come."""
         self._counts: RowCounts | None = None
         self._allowed: ArrowChanges | None = None
 
-    def _no_places(self) -> KeyPlaces:
-        return KeyPlaces(self._key_columns, native=self._native)
+    def _no_keys(self) -> tuple[KeyPlaces, Rising]:
+        return KeyPlaces(self._key_columns, native=self._native), Rising(self._key_columns)
 
     @property
     def lasts(self) -> bool:
@@ -55,7 +59,23 @@ class Arrived:
 
     def has_any(self, keys: Sequence[Row]) -> bool:
         """Is there a row with one of some primary keys?"""
-        return bool((self._places.find_rows(keys) >= 0).any())
+        return bool((self._index().find_rows(keys) >= 0).any())
+
+    def _index(self) -> KeyPlaces:
+        """The places of all keys of the log."""
+        start = 0
+        for changes in self.log:
+            behind = min(max(self._indexed - start, 0), len(changes))
+            if behind < len(changes):
+                keys = changes.batch.slice(behind).select(self._slots)
+                self._places.put(keys, np.arange(start + behind, start + len(changes)))
+            start += len(changes)
+        self._indexed = start
+        return self._places
+
+    def _find(self, keys: pa.RecordBatch) -> Places:
+        """The place of each key; of those that rise beyond all others it is known without an index."""
+        return np.full(keys.num_rows, -1) if self._rising.follow(keys) else self._index().find(keys)
 
     def allows(self, changes: ArrowChanges, elsewhere: Mapping[Row, Row]) -> bool:
         """May changes join the log: is all there that they delete, and no key twice, nor ``elsewhere``?
@@ -77,7 +97,7 @@ class Arrived:
         going = changes.weights < 0
         leaving = changes.where(going).batch
         if self._slots:
-            places = self._places.find(leaving.select(self._slots))
+            places = self._index().find(leaving.select(self._slots))
             return bool((places >= 0).all()) and self.rows_at(places).equals(leaving)
         return bool((self._copies(leaving) >= -changes.weights[going]).all())
 
@@ -101,11 +121,13 @@ class Arrived:
             len(changes) if changes.weights is None else np.abs(changes.weights).sum()
         ):
             return False
-        if not are_distinct(coming) or not are_distinct(going):
+        rises = self._rising.follow(coming)
+        if not are_distinct(going) or not (rises or are_distinct(coming)):
             return False
-        taken = self._places.find(coming)
-        if not np.isin(taken[taken >= 0], self._places.find(going)).all():
-            return False
+        if not rises:
+            taken, left = self._index().find(coming), self._index().find(going)
+            if not np.isin(taken[taken >= 0], left).all():
+                return False
         return not elsewhere or elsewhere.keys().isdisjoint(rows_of(self._key_columns, coming))
 
     def _keys(self, changes: ArrowChanges) -> tuple[pa.RecordBatch, pa.RecordBatch]:
@@ -135,7 +157,7 @@ class Arrived:
     def present(self, keys: Iterable[Row]) -> dict[Row, Row]:
         """Those of the rows that have one of some keys, by key."""
         asked = list(dict.fromkeys(keys))
-        places = self._places.find_rows(asked)
+        places = self._index().find_rows(asked)
         known = [key for key, place in zip(asked, places.tolist(), strict=True) if place >= 0]
         if not known:
             return {}
@@ -144,7 +166,7 @@ class Arrived:
 
     def leaving(self, keys: Sequence[Row]) -> ArrowChanges | None:
         """The deletion of the rows with some primary keys; ``None`` if one is not there, or given twice."""
-        places = self._places.find_rows(keys)
+        places = self._index().find_rows(keys)
         if not len(places) or places.min() < 0 or len(np.unique(places)) < len(places):
             return None
         self._allowed = self.log[0].like(self.rows_at(places), np.full(len(places), -1))
@@ -158,7 +180,7 @@ class Arrived:
         """
         first, last = first_and_last(rows.batch.select(self._slots))
         new = rows.batch.filter(pa.array(np.arange(len(rows)) == (last if replace else first)))
-        places = self._places.find(new.select(self._slots))
+        places = self._find(new.select(self._slots))
         is_taken = places >= 0
         free = new.filter(pa.array(~is_taken))
         if not replace:
@@ -175,11 +197,7 @@ class Arrived:
         """Take over changes that are allowed."""
         own = changes.owned()
         if self._slots:
-            going, coming = self._keys(own)
-            if going.num_rows:
-                self._places.remove(going, self._places.find(going))
-            comes = slice(None) if own.weights is None else own.weights > 0
-            self._places.put(coming, np.arange(self._length, self._length + len(own))[comes])
+            self._add_keys(own)
         self.log.append(own)
         self.rows += own.total
         self._length += len(own)
@@ -188,6 +206,18 @@ class Arrived:
         self._allowed = None
         self._tidy()
 
+    def _add_keys(self, changes: ArrowChanges) -> None:
+        """Know where the keys are of changes that come next in the log."""
+        going, coming = self._keys(changes)
+        if going.num_rows or not self._rising.follow(coming):
+            places = self._index()
+            if going.num_rows:
+                places.remove(going, places.find(going))
+            comes = slice(None) if changes.weights is None else changes.weights > 0
+            places.put(coming, np.arange(self._length, self._length + len(changes))[comes])
+            self._indexed = self._length + len(changes)
+        self._rising.extend(coming)
+
     def _tidy(self) -> None:
         """Join short batches of like length, so that there are few; write anew what mostly cancels out."""
         while len(self.log) > 1 and len(self.log[-2]) <= min(2 * len(self.log[-1]), SHORT):
@@ -195,23 +225,22 @@ class Arrived:
         if self._length > 2 * self.rows + SLACK:
             self.log = [self._present_rows()]
             self._length = len(self.log[0])
-            if self._slots:
-                self._places = self._no_places()
-                self._places.put(self.log[0].batch.select(self._slots), np.arange(self._length))
+            self._places, self._indexed = self._no_keys()[0], 0
 
     def _present_rows(self) -> ArrowChanges:
         """The insertions that the whole log comes to."""
         whole = merged(self.log)
         if not self._slots:
             return whole.net()
-        stays = self._places.find(whole.batch.select(self._slots)) == np.arange(len(whole))
+        stays = self._index().find(whole.batch.select(self._slots)) == np.arange(len(whole))
         return whole.like(whole.batch.filter(pa.array(stays)), None)
 
     def drain(self) -> Iterator[ArrowChanges]:
         """All changes in order; afterwards nothing is left here."""
         log, self.log = self.log, []
         self.rows, self._length, self._counts, self._allowed = 0, 0, None, None
-        self._places = self._no_places()
+        self._places, self._rising = self._no_keys()
+        self._indexed = 0
         yield from log
 
     def bytes(self) -> int:

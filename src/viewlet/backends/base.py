@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from viewlet.backends.distinct import are_distinct
+from viewlet.backends.distinct import distinct_rows
 from viewlet.core.types import Value
 from viewlet.plan.nodes import Query
 from viewlet.sql.catalog import Catalog
@@ -109,18 +109,11 @@ class ArrowChanges(Sequence[Change]):
 
     def net(self) -> ArrowChanges:
         """The same changes with every row once; rows that come to nothing are left out."""
-        if are_distinct(self.batch):
+        first, sums = distinct_rows(self.batch, self.weights)
+        if len(first) == len(self):
             return self
-        names = [str(place) for place in range(self.batch.num_columns)]
-        weights = np.ones(len(self), np.int64) if self.weights is None else self.weights
-        columns = pa.table([*self.batch.columns, pa.array(weights)], [*names, "n"])
-        found = columns.group_by(names, use_threads=False).aggregate([("n", "sum")])
-        (batch,) = found.select([*names, "n_sum"]).combine_chunks().to_batches() or [None]
-        if batch is None:
-            return self
-        *arrays, sums = batch.columns
-        batch = pa.RecordBatch.from_arrays(arrays, schema=self.batch.schema)
-        return ArrowChanges(batch, sums.to_numpy(), self._read).where(sums.to_numpy() != 0)
+        stays = sums != 0
+        return ArrowChanges(self.batch.take(pa.array(first[stays])), sums[stays], self._read)
 
     def slice(self, start: int, rows: int) -> ArrowChanges:
         """Some of the changes, without a copy."""

@@ -7,9 +7,30 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from viewlet.backends.native.library import distinct
+
 Places = NDArray[np.int64]
 
 MOST_CODES = 1 << 62
+
+
+def distinct_rows(batch: pa.RecordBatch, weights: Places | None = None) -> tuple[Places, Places]:
+    """Where the rows that differ first are, and the sum of the weights of each.
+
+    NULL is NULL, and zero has no sign.
+
+    >>> first, sums = distinct_rows(pa.record_batch({"a": [5, None, 5, None]}), np.array([1, 1, 2, -1]))
+    >>> first.tolist(), sums.tolist()
+    ([0, 1], [3, 0])
+    """
+    found = distinct(batch.__arrow_c_array__(), batch.num_columns, weights)
+    if found is not None:
+        return found
+    _, first, codes = np.unique(_codes(batch), return_index=True, return_inverse=True)
+    sums = np.zeros(len(first), np.int64)
+    np.add.at(sums, codes, 1 if weights is None else weights)
+    order = np.argsort(first)
+    return first[order], sums[order]
 
 
 def are_distinct(batch: pa.RecordBatch) -> bool:
@@ -20,7 +41,8 @@ def are_distinct(batch: pa.RecordBatch) -> bool:
     >>> are_distinct(pa.record_batch({"a": [0.0, -0.0]}))
     False
     """
-    return bool(pc.count_distinct(pa.array(_codes(batch))).as_py() == batch.num_rows)
+    first, _ = distinct_rows(batch)
+    return bool(len(first) == batch.num_rows)
 
 
 def first_and_last(batch: pa.RecordBatch) -> tuple[Places, Places]:

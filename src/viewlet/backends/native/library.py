@@ -11,6 +11,9 @@ from importlib.machinery import ExtensionFileLoader
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
+import numpy as np
+from numpy.typing import NDArray
+
 from viewlet.backends.native.build import (
     BASELINE_FLAGS,
     DEFAULT_FLAGS,
@@ -183,6 +186,20 @@ def bridge() -> Any:
     module = importlib.util.module_from_spec(specification)
     loader.exec_module(module)
     return module
+
+
+def distinct(
+    capsules: tuple[object, object], columns: int, weights: NDArray[np.int64] | None
+) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
+    """Where the rows of an Arrow batch that differ first are, and how often they come (``runtime/alike.h``).
+
+    Nothing where native code is not in use, or does not know the types of the columns.
+    """
+    found = bridge().alike(*capsules, columns, weights) if bridge.cache_info().currsize else None
+    if found is None:
+        return None
+    first, sums = (np.frombuffer(part, np.int64) for part in found)
+    return first, sums
 
 
 def save(states: list[tuple[OpenProgram, int]]) -> int:

@@ -15,6 +15,7 @@
  *   Program.counts(record, schema, array)                 how often the rows of a batch are in a record
  *   Program.add(record, entries), Program.sizes(), Program.bytes()
  *   sound(array, declared, weighted)                       is a batch what its table declares? (sound.h)
+ *   alike(schema, array, columns, weights)                which of its rows are the same (alike.h)
  *   save(..), finished(pid), Program.twin(), .thaw(fd), .amounts(..), .put(..)   a state as it was, meanwhile (image.h)
  *
  * A batch that fails is undone by its opposite, or from notes (undo.h), so that it leaves no trace; VL_E_LOST means that this was not
@@ -31,6 +32,7 @@
 #include "host.h"
 #include "sound.h"
 #include "arriving.h"
+#include "alike.h"
 #include "reading.h"
 #include "steps.h"
 #include "lane.h"
@@ -150,6 +152,7 @@ static PyMethodDef module_methods[] = {
     {"open", open_program, METH_VARARGS, "open(path, functions, limit, fd) -> Program"},
     {"save", save_programs, METH_O, "save([(program, fd)]) -> pid of the child that writes their states"},
     {"sound", sound, METH_VARARGS, "sound(array, declared, weighted): is a batch what its table declares?"},
+    {"alike", alike, METH_VARARGS, "alike(schema, array, columns, weights) -> (positions, sums) of the rows that differ, or None"},
     {"finished", finished, METH_O, "finished(pid): wait for that child; has it written everything?"},
     {NULL, NULL, 0, NULL},
 };
