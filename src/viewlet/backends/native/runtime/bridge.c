@@ -171,6 +171,7 @@ static bool lend(void) {
 
 PyMODINIT_FUNC PyInit_viewlet_bridge(void) {
     if (!lend()) return PyErr_Format(PyExc_ImportError, "the runtime cannot be shown to programs: %s", dlerror());
+    if (!name_of_lane && !(name_of_lane = PyUnicode_InternFromString("lane"))) return NULL;
     if (PyType_Ready(&ProgramType) < 0 || PyType_Ready(&LaneType) < 0 || PyType_Ready(&GateType) < 0) return NULL;
     return PyModule_Create(&module_definition);
 }

@@ -15,6 +15,8 @@ typedef struct {
     PyObject *slots; /* bytes: the places of the columns of the primary key */
 } Keeper;
 
+static PyObject *name_of_lane; /* "lane" */
+
 typedef struct {
     PyObject *lane;   /* the two dicts */
     PyObject *row, *key;
@@ -35,12 +37,14 @@ static bool kept_as_given(PyObject *value) {
     return !PyFloat_CheckExact(value) || PyFloat_AS_DOUBLE(value) != 0 || !signbit(PyFloat_AS_DOUBLE(value));
 }
 
+/* Numbers and texts refer to nothing: the collector of Python need never look at such a tuple, nor at a dict of them. */
 static PyObject *tuple_of(PyObject *const *values, Py_ssize_t count) {
     PyObject *row = PyTuple_New(count);
     for (Py_ssize_t i = 0; row && i < count; i++) {
         if (!kept_as_given(values[i])) Py_CLEAR(row);
         else PyTuple_SET_ITEM(row, i, Py_NewRef(values[i]));
     }
+    if (row) PyObject_GC_UnTrack(row);
     return row;
 }
 
@@ -49,6 +53,7 @@ static PyObject *key_of(PyObject *row, PyObject *slots) {
     PyObject *key = PyTuple_New(count);
     for (Py_ssize_t i = 0; key && i < count; i++)
         PyTuple_SET_ITEM(key, i, Py_NewRef(PyTuple_GET_ITEM(row, (uint8_t)PyBytes_AS_STRING(slots)[i])));
+    if (key) PyObject_GC_UnTrack(key);
     return key;
 }
 
@@ -60,28 +65,48 @@ static void put(PyObject *bag, PyObject *row, PyObject *copies) {
     if ((copies ? PyDict_SetItem(bag, row, copies) : PyDict_DelItem(bag, row)) < 0) PyErr_WriteUnraisable(bag);
 }
 
-/* Finds the row among those that are kept, and whether it may come or go; with or without an exception if not. */
-static bool keeping_find(Keeping *k, const Keeper *keeper, PyObject *const *values, Py_ssize_t count, int64_t weight) {
-    k->lane = PyObject_GetAttrString(keeper->kept, "lane");
+/* The dicts, the row and its key: false, with or without an exception, if the row cannot be kept in this way. */
+static bool keeping_row(Keeping *k, const Keeper *keeper, PyObject *const *values, Py_ssize_t count) {
+    k->lane = PyObject_GetAttr(keeper->kept, name_of_lane);
     if (!k->lane || k->lane == Py_None || !(k->row = tuple_of(values, count))) return false;
-    k->before = Py_XNewRef(PyDict_GetItemWithError(bag_of(k), k->row));
-    if (PyErr_Occurred()) return false;
+    return !PyBytes_GET_SIZE(keeper->slots) || (k->key = key_of(k->row, keeper->slots));
+}
+
+/* What a dict has under a key, else what it is given to have: NULL then, or with an exception. */
+static PyObject *found_or_put(PyObject *dict, PyObject *key, PyObject *value) {
+    Py_ssize_t size = PyDict_GET_SIZE(dict);
+    PyObject *found = PyDict_SetDefault(dict, key, value);
+    return PyDict_GET_SIZE(dict) == size ? Py_XNewRef(found) : NULL;
+}
+
+/* Another number of copies than there are: false, with or without an exception, if there are none to be had. */
+static bool count_copies(Keeping *k, int64_t weight) {
     long long copies = k->before ? PyLong_AsLongLong(k->before) : 0;
     if (copies < 0 || (k->before && !copies) || copies + weight < 0) return false;
-    if (copies + weight > 0 && !(k->after = PyLong_FromLongLong(copies + weight))) return false;
-    if (!PyBytes_GET_SIZE(keeper->slots)) return true;
-    k->key = key_of(k->row, keeper->slots);
-    return k->key && (weight < 0 || !PyDict_Contains(keys_of(k), k->key)) && !PyErr_Occurred();
+    return copies + weight == 0 || (k->after = PyLong_FromLongLong(copies + weight));
+}
+
+/* Puts down a row that comes, which usually is a new one; each dict is asked once. */
+static bool keeping_put(Keeping *k, int64_t weight) {
+    if (k->key) {
+        PyObject *taken = found_or_put(keys_of(k), k->key, k->row);
+        Py_XDECREF(taken);
+        if (taken || PyErr_Occurred()) return false;
+    }
+    PyObject *once = PyLong_FromLongLong(weight);
+    k->before = once ? found_or_put(bag_of(k), k->row, once) : NULL;
+    bool done = !PyErr_Occurred() && (!k->before || (count_copies(k, weight) && PyDict_SetItem(bag_of(k), k->row, k->after) == 0));
+    Py_XDECREF(once);
+    if (!done && k->key) put(keys_of(k), k->key, NULL);
+    return done;
 }
 
 /* Before the trigger: false, with or without an exception, if the row must go the long way. */
 static bool keeping_begin(Keeping *k, const Keeper *keeper, PyObject *const *values, Py_ssize_t count, int64_t weight) {
-    if (!keeping_find(k, keeper, values, count, weight)) return false;
-    if (weight < 0) return true;
-    if (k->key && PyDict_SetItem(keys_of(k), k->key, k->row) < 0) return false;
-    if (PyDict_SetItem(bag_of(k), k->row, k->after) == 0) return true;
-    if (k->key) put(keys_of(k), k->key, NULL);
-    return false;
+    if (!keeping_row(k, keeper, values, count)) return false;
+    if (weight > 0) return keeping_put(k, weight);
+    k->before = Py_XNewRef(PyDict_GetItemWithError(bag_of(k), k->row));
+    return !PyErr_Occurred() && count_copies(k, weight);
 }
 
 /* After the trigger, which may have refused the row. */
