@@ -14,7 +14,7 @@ from functools import partial
 
 import pyarrow as pa
 
-from viewlet.backends.base import ArrowChanges
+from viewlet.backends.base import ArrowChanges, merged
 from viewlet.backends.native.library import bridge
 from viewlet.changes import WEIGHT, rows_of
 from viewlet.core.types import Column, Kind
@@ -23,6 +23,9 @@ from viewlet.values import arrow_schema
 
 NOT_TOLD, ALL_ONCE = range(2)
 """What native code may answer, as in ``runtime/sound.h``: else some rows come more often, or go."""
+
+MOST_BYTES = (1 << 31) - 1
+"""Texts of a batch have offsets of 32 bits."""
 
 ANY_BITS, MAY_BE_NULL = 0, 16
 WEIGHTS = bytes([ANY_BITS, 0])
@@ -58,11 +61,14 @@ class Declared:
         self._form: _Form | None = None
 
     def changes(self, data: pa.Table) -> ArrowChanges | None:
-        """The changes in a batch with a column ``_weight``, or else insertions; nothing if not told so."""
+        """The changes in data with a column ``_weight``, or else insertions; nothing if not told so."""
         form, batches = self._form_of(data.schema), data.to_batches()
-        if form is None or len(batches) != 1:
+        if form is None or not batches or (len(batches) > 1 and data.nbytes > MOST_BYTES):
             return None
-        (batch,) = batches
+        parts = [part for batch in batches if (part := self._in_batch(form, batch)) is not None]
+        return merged(parts) if len(parts) == len(batches) else None
+
+    def _in_batch(self, form: _Form, batch: pa.RecordBatch) -> ArrowChanges | None:
         try:
             batch.validate()
         except pa.ArrowInvalid:

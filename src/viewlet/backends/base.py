@@ -172,8 +172,10 @@ def merged(parts: Sequence[ArrowChanges]) -> ArrowChanges:
     table = pa.Table.from_batches([part.batch for part in parts]).combine_chunks()
     assert all(column.num_chunks == 1 for column in table.columns), "over 2 GB of text in one column"
     arrays = [column.chunk(0) for column in table.columns]
-    ones = (np.ones(len(part), np.int64) if part.weights is None else part.weights for part in parts)
     batch = pa.RecordBatch.from_arrays(arrays, schema=parts[0].batch.schema)
+    if all(part.weights is None for part in parts):
+        return parts[0].like(batch, None)
+    ones = (np.ones(len(part), np.int64) if part.weights is None else part.weights for part in parts)
     return ArrowChanges(batch, np.concatenate(list(ones)), parts[0]._read)
 
 
