@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import threading
 import time
 import urllib.error
 import urllib.request
@@ -15,6 +16,7 @@ import pytest
 
 import viewlet
 from viewlet.server import background
+from viewlet.server.meter import Meter
 
 pytest.importorskip("uvicorn")
 
@@ -208,6 +210,19 @@ def test_metrics_follow_the_exposition_format(database: viewlet.Database, url: s
     assert "viewlet_up 1" in text
 
 
+def test_until_the_first_measurement_the_console_is_starting(monkeypatch: pytest.MonkeyPatch) -> None:
+    compiled, real = threading.Event(), Meter.measure
+    monkeypatch.setattr(Meter, "measure", lambda meter: compiled.wait(10) and real(meter))
+    with viewlet.connect(backend="reference") as db, background(db) as url:
+        before = get_json(url, "api/overview")
+        assert (before["starting"], before["failure"]) == (True, "starting: views are being compiled")
+        assert get(url, "ready")[0] == 503
+        compiled.set()
+        wait_until(lambda: get(url, "ready")[0] == 200)
+        after = get_json(url, "api/overview")
+        assert (after["starting"], after["failure"]) == (False, None)
+
+
 def test_a_closed_database_is_alive_but_not_ready() -> None:
     db = viewlet.connect(backend="reference")
     with background(db) as url:
@@ -216,4 +231,5 @@ def test_a_closed_database_is_alive_but_not_ready() -> None:
         wait_until(lambda: get(url, "ready")[0] == 503)
         assert get(url, "health")[0] == 200
         assert "viewlet_up 0" in get(url, "metrics")[1]
+        assert not get_json(url, "api/overview")["starting"]
         assert get(url, "api/graph")[0] == 400

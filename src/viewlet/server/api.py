@@ -23,7 +23,7 @@ from viewlet.errors import ViewletError
 from viewlet.server.access import Access
 from viewlet.server.feed import Feed
 from viewlet.server.graph import graph_of
-from viewlet.server.meter import Meter
+from viewlet.server.meter import STARTING, Meter
 from viewlet.server.metrics import CONTENT_TYPE, prometheus
 from viewlet.server.pages import MOST_ROWS, Pages
 from viewlet.sql.catalog import TableKind
@@ -98,6 +98,7 @@ class Api:
             "type": "overview",
             "version": self._database.version,
             "failure": self._meter.failure,
+            "starting": self._meter.failure is STARTING,
             "commit_rate": rates.commits,
             "busy": rates.busy,
             "tables": [

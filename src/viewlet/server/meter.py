@@ -30,6 +30,10 @@ class Sample:
     cost: float
 
 
+STARTING = "starting: views are being compiled"
+"""What is the matter until the first sample, which waits for the programs of views."""
+
+
 @dataclass(frozen=True, slots=True)
 class Rates:
     """Changes per second over the last :data:`WINDOW` seconds; ``busy`` is the share of time in engines."""
@@ -46,7 +50,7 @@ class Meter:
         self._database = database
         self._interval = interval
         self.samples: deque[Sample] = deque(maxlen=HISTORY)
-        self.failure: str | None = "nothing has been measured yet"
+        self.failure: str | None = STARTING
         self._taken = asyncio.Condition()
 
     async def run(self) -> None:

@@ -56,9 +56,10 @@ byId("theme").addEventListener("click", () => {
 
 // The connection. A batch of messages is acknowledged once it is on the screen: the reader sets the pace.
 
-function status(text, good) {
+// kind: "good", "bad", or "" while there is nothing to judge.
+function status(text, kind) {
   if (byId("status").textContent !== text) byId("status").textContent = text;
-  byId("status").classList.toggle("good", good);
+  byId("status").className = `status ${kind}`;
 }
 
 function watch() {
@@ -69,8 +70,8 @@ function watch() {
 function connect() {
   const scheme = location.protocol === "https:" ? "wss" : "ws";
   socket = new WebSocket(`${scheme}://${location.host}/api/live`);
-  socket.addEventListener("open", () => { status("live", true); watch(); });
-  socket.addEventListener("close", () => { status("disconnected, trying again", false); setTimeout(connect, RETRY); });
+  socket.addEventListener("open", watch);
+  socket.addEventListener("close", () => { status("disconnected, trying again", "bad"); setTimeout(connect, RETRY); });
   socket.addEventListener("message", (event) => {
     for (const message of JSON.parse(event.data)) {
       if (message.type === "overview") overview(message);
@@ -86,8 +87,8 @@ function overview(message) {
   byId("commit-rate").textContent = rate(message.commit_rate);
   byId("busy").textContent = `${(message.busy * 100).toFixed(message.busy < 0.1 ? 1 : 0)} %`;
   byId("memory").textContent = bytes(message.maps.reduce((sum, map) => sum + map.bytes, 0));
-  if (message.failure) status(message.failure, false);
-  else status("live", true);
+  if (message.failure) status(message.failure, message.starting ? "" : "bad");
+  else status("live", "good");
   views.update(message);
   const names = JSON.stringify([message.views.map((view) => view.name), message.tables.map((table) => table.name)]);
   if (names !== catalog) {

@@ -86,7 +86,13 @@ function order(columns) {
       stack(column);
     }
   }
+  for (const column of columns) { // what nothing leads to or from stands below, where no edge passes
+    column.sort((a, b) => lone(a) - lone(b));
+    stack(column);
+  }
 }
+
+const lone = (item) => Number(!item.near[0].length && !item.near[1].length);
 
 // Moves every item as near to its neighbours as the order in its column allows. With the heights taken off, the
 // places must not decrease: neighbours that want to pass each other are pooled at the mean of their wishes.
