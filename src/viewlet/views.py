@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TypeAlias, get_args
@@ -285,13 +285,20 @@ class Views(Mapping[str, MaintainedView]):
 
     def programs(self) -> list[tuple[Program, Ordered]]:
         """The program of every engine that runs one, and which ordered access paths that engine has."""
+        return [(engine.program, engine.searches) for engine in self._with_programs()]
+
+    def _with_programs(self) -> list[ProgramEngine]:
         engines = [engine for engine in self._all_engines() if isinstance(engine, ProgramEngine)]
-        found = [(engine.program, engine.searches) for engine in engines]
-        return [(program, searches) for program, searches in found if program.views]
+        return [engine for engine in engines if engine.program.views]
 
     def stats(self) -> list[MapStats]:
-        """Every map of every engine."""
-        return [stats for engine in self._all_engines() for stats in engine.stats()]
+        """Every map of every engine, with the place of its program among :meth:`programs`."""
+        numbers = {id(engine): number for number, engine in enumerate(self._with_programs())}
+        return [
+            replace(stats, program=numbers.get(id(engine)))
+            for engine in self._all_engines()
+            for stats in engine.stats()
+        ]
 
     def sizes(self) -> list[MapStats]:
         """Every map, and what native programs hold beside their maps: texts, and records of one batch."""

@@ -12,10 +12,12 @@ from collections.abc import Callable, Iterator
 from typing import Any
 from urllib.parse import quote
 
+import pyarrow as pa
 import pytest
 
 import viewlet
 from viewlet.server import background
+from viewlet.server.graph import graph_of, view_bytes
 from viewlet.server.meter import Meter
 
 pytest.importorskip("uvicorn")
@@ -233,3 +235,31 @@ def test_a_closed_database_is_alive_but_not_ready() -> None:
         assert "viewlet_up 0" in get(url, "metrics")[1]
         assert not get_json(url, "api/overview")["starting"]
         assert get(url, "api/graph")[0] == 400
+
+
+@pytest.mark.native
+def test_maps_of_one_name_in_two_programs_are_told_apart() -> None:
+    """Views that are filled from rows that are there have programs of their own, and name maps alike."""
+    with viewlet.connect(backend="native") as db:
+        db.execute("CREATE TABLE r (a BIGINT, b BIGINT)")
+        db.insert("r", pa.table({"a": [i % 700 for i in range(3_000)], "b": list(range(3_000))}))
+        for name, key in (("wide", "b"), ("narrow", "a")):
+            query = f"SELECT SUM(b) AS s FROM r WHERE {key} > (SELECT AVG({key}) FROM r)"
+            db.execute(f"CREATE MATERIALIZED VIEW {name} AS {query}")
+        maps = db.stats().maps
+        programs = db.programs()
+        assert len(programs) == 2
+        assert len({found.name for found in maps}) < len(maps)
+        assert len({(found.program, found.name) for found in maps}) == len(maps)
+        shown = [node for node in graph_of(db, maps).nodes if node.kind == "map"]
+        assert sum(node.bytes or 0 for node in shown) == sum(found.bytes for found in maps)
+        sizes = view_bytes(programs, maps)
+        assert sizes == {
+            name: sum(found.bytes for found in maps if found.program == number)
+            for number, name in enumerate(("wide", "narrow"))
+        }
+        with background(db) as url:
+            wait_until(lambda: get(url, "ready")[0] == 200)
+            text = get(url, "metrics")[1]
+        told = {line.split(" ")[0]: line.split(" ")[1] for line in text.splitlines() if "map_bytes{" in line}
+        assert sum(map(int, told.values())) == sum(found.bytes for found in maps)

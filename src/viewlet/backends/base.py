@@ -192,11 +192,15 @@ def opposite(changes: Sequence[Change]) -> Sequence[Change]:
 
 @dataclass(frozen=True, slots=True)
 class MapStats:
-    """Size and use of one materialized map."""
+    """Size and use of one materialized map.
+
+    Several programs may each have a map of a name: ``program`` is the place of the map's own among them.
+    """
 
     name: str
     records: int
     bytes: int
+    program: int | None = None
 
 
 class Engine(Protocol):

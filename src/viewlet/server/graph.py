@@ -22,6 +22,9 @@ from viewlet.triggers.work import Ordered, accesses, order_of
 
 NodeKind: TypeAlias = Literal["table", "map", "view"]
 
+# By the place of a program, and the name of a map in it.
+Sizes: TypeAlias = Mapping[tuple[int | None, str], MapStats]
+
 
 @dataclass(frozen=True, slots=True)
 class Step:
@@ -67,11 +70,9 @@ def graph_of(database: Database, sizes: Iterable[MapStats] = ()) -> Graph:
     >>> graph_of(db).edges
     (('relation:r', 'map:0:v'), ('map:0:v', 'relation:v'))
     """
-    by_name: dict[str, list[MapStats]] = {}
-    for size in sizes:
-        by_name.setdefault(size.name, []).append(size)
+    known = {(size.program, size.name): size for size in sizes}
     programs = database.programs()
-    parts = [_part(number, *program, by_name) for number, program in enumerate(programs)]
+    parts = [_part(number, *program, known) for number, program in enumerate(programs)]
     parts += [
         _relation_part(table, database, any(table.name in program.views for program, _ in programs))
         for table in database.catalog.values()
@@ -98,7 +99,7 @@ def _relation(name: str) -> str:
     return f"relation:{name}"
 
 
-def _part(number: int, program: Program, ordered: Ordered, sizes: Mapping[str, list[MapStats]]) -> Graph:
+def _part(number: int, program: Program, ordered: Ordered, sizes: Sizes) -> Graph:
     layout = lay_out(program.maps.values())
 
     def node_of(map_name: str) -> str:
@@ -120,7 +121,9 @@ def _part(number: int, program: Program, ordered: Ordered, sizes: Mapping[str, l
         for name in reads((part.term,))
     ]
     nodes = [
-        _record(f"map:{number}:{record.name}", record, program, layout, ordered, sizes)
+        _record(
+            f"map:{number}:{record.name}", record, program, layout, ordered, sizes.get((number, record.name))
+        )
         for record in layout.records.values()
     ]
     return Graph(tuple(nodes), tuple((a, b) for a, b in edges if a != b))
@@ -132,7 +135,7 @@ def _record(
     program: Program,
     layout: Layout,
     ordered: Ordered,
-    sizes: Mapping[str, list[MapStats]],
+    size: MapStats | None,
 ) -> Node:
     own = {field.map for field in record.fields}
     steps = tuple(
@@ -141,8 +144,6 @@ def _record(
         for statement in trigger.statements
         if statement.target in own
     )
-    known = sizes.get(record.name, [])
-    size = known[0] if len(known) == 1 else None  # two engines may each have a map of that name
     return Node(
         identity,
         "map",
@@ -184,11 +185,11 @@ def _indexes(record: Record, program: Program, layout: Layout, ordered: Ordered)
 
 def view_bytes(programs: Sequence[tuple[Program, Ordered]], sizes: Iterable[MapStats]) -> dict[str, int]:
     """The bytes of the records that each view needs; a shared record counts for every one of them."""
-    known = {size.name: size.bytes for size in sizes}
+    known = {(size.program, size.name): size.bytes for size in sizes}
     result = {}
-    for program, _ in programs:
+    for number, (program, _) in enumerate(programs):
         places = lay_out(program.maps.values()).places
         for view in program.views:
             records = {places[name].record for name in part_of(program, view).maps}
-            result[view] = sum(known.get(record, 0) for record in records)
+            result[view] = sum(known.get((number, record), 0) for record in records)
     return result

@@ -5,6 +5,7 @@ from __future__ import annotations
 import resource
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping
 
 from viewlet.server.meter import Sample
@@ -32,8 +33,12 @@ def _families(sample: Sample | None, clients: int) -> Iterator[str]:
     yield _family("view_rows", "gauge", "Rows of a view.", stats.views, "view")
     yield _family("view_bytes", "gauge", "Bytes of the maps a view needs.", sample.view_bytes, "view")
     yield _family("view_refreshes_total", "counter", "Batches that reached a view.", stats.refreshes, "view")
-    yield _family("map_records", "gauge", "Entries of a map.", {m.name: m.records for m in stats.maps}, "map")
-    yield _family("map_bytes", "gauge", "Bytes of a map.", {m.name: m.bytes for m in stats.maps}, "map")
+    records, size = Counter[str](), Counter[str]()  # several programs may each have a map of a name
+    for found in stats.maps:
+        records[found.name] += found.records
+        size[found.name] += found.bytes
+    yield _family("map_records", "gauge", "Entries of the maps of a name.", records, "map")
+    yield _family("map_bytes", "gauge", "Bytes of the maps of a name.", size, "map")
 
 
 def _peak_bytes() -> int:
