@@ -14,9 +14,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from viewlet.backends.base import ArrowChanges, Change, Row
-from viewlet.calculus.conditions import same_identity
 from viewlet.core.casts import show
-from viewlet.core.types import Column
+from viewlet.core.types import Column, same_identity
 from viewlet.errors import CatalogError, DataError
 from viewlet.sql.catalog import Catalog, ForeignKey, Table, TableKind
 from viewlet.values import physical_values

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from random import Random
 
+import pyarrow as pa
 import pytest
 
-from oracle.harness import ENGINES, MORE_ENGINES, Engine, connect, engines, replay
+from oracle.harness import ENGINES, MORE_ENGINES, Engine, connect, engines, opposite, replay
 from strategies import Case, Column, Table, random_changes
 
 QUICK = 12
@@ -104,3 +105,47 @@ def test_a_hundred_such_queries(hundred: int) -> None:
     every = [*ENGINES[1:], *MORE_ENGINES]
     for seed in range(100 * hundred, 100 * hundred + 100):
         _check(every[hundred % len(every)], seed)
+
+
+ACROSS_TYPES = (
+    "d <=> 1.00", "d <=> 1", "k <=> 1.00", "d <=> y", "y <=> k", "x <=> k", "x <=> 2.50", "f <=> x",
+    "z <=> k", "NOT d <=> y", "d <=> NULL", "d <=> y AND y <=> k",
+    "CASE WHEN k > 1 THEN d <=> y ELSE y <=> x END",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("engine", [ENGINES[1], ("native", "higher_order")])
+def test_the_same_number_in_another_type(engine: Engine) -> None:
+    """Views of rows that are there already, and of rows that come: 1, 1.00 and 1.000 are the same."""
+    ddl = (
+        "CREATE TABLE r (k BIGINT, d DECIMAL(9,3), y DECIMAL(9,2), z DECIMAL(18,0), x DOUBLE, f FLOAT);"
+        "CREATE TABLE s (d DECIMAL(5,1), n BIGINT)"
+    )
+    views = {f"v{place}": f"SELECT * FROM r WHERE {text}" for place, text in enumerate(ACROSS_TYPES)}
+    views["joined"] = "SELECT k, n FROM r JOIN s ON r.d <=> s.d"
+    views["nested"] = "SELECT k, (SELECT sum(n) FROM s WHERE s.d <=> r.k) AS m FROM r"
+    numbers = [None, 1, 2, 2.5]
+    rng = Random(4)
+    columns = [pa.int64(), *(pa.decimal128(*digits) for digits in ((9, 3), (9, 2), (18, 0)))]
+    columns += [pa.float64(), pa.float32()]
+    whole = [{pa.int64(), pa.decimal128(18, 0)} & {kind} for kind in columns]
+    rows = [
+        pa.array([rng.choice(numbers[:3] if only else numbers) for _ in range(40)], pa.float64()).cast(kind)
+        for kind, only in zip(columns, whole, strict=True)
+    ]
+    batches = [
+        {
+            "r": pa.table(
+                [*(row[start : start + 8] for row in rows), pa.array([1] * 8)], [*"kdyzxf", "_weight"]
+            )
+        }
+        for start in range(0, 40, 8)
+    ]
+    s = [
+        pa.array([None, 1, 2, 2.5, 1]).cast(pa.decimal128(5, 1)),
+        pa.array([1, 2, 3, 4, 5]),
+        pa.array([1] * 5),
+    ]
+    batches[0]["s"] = pa.table(s, ["d", "n", "_weight"])
+    batches.append(opposite(batches[1]))
+    replay(connect(engine), ddl, views, batches[1:], before=batches[:1])

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from viewlet.calculus.nodes import Cond
 from viewlet.core.scalar import COMPARISONS, FALSE, TRUE, Call, Scalar, call, conjuncts, is_null, nullable
-from viewlet.core.types import Kind, Type
+from viewlet.core.types import Kind, Type, same_identity
 
 OPPOSITES = {"=": "<>", "<>": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
 
@@ -101,12 +101,3 @@ def _wider(narrow: Type, wide: Type) -> bool:
         order = [Kind.TINYINT, Kind.SMALLINT, Kind.INT, Kind.BIGINT]
         return order.index(narrow.kind) <= order.index(wide.kind)
     return narrow.precision <= wide.precision
-
-
-def same_identity(left: Type, right: Type) -> bool:
-    """Are two values of these types equal in SQL exactly when their representations are?"""
-    if left.is_integer and right.is_integer:
-        return True
-    if left.kind is Kind.DECIMAL and right.kind is Kind.DECIMAL:
-        return left.scale == right.scale
-    return left.kind is right.kind

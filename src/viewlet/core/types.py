@@ -129,6 +129,15 @@ def bounds(kind: Type) -> tuple[int, int] | None:
     return None
 
 
+def same_identity(left: Type, right: Type) -> bool:
+    """Are two values of these types equal in SQL exactly when their representations are?"""
+    if left.is_integer and right.is_integer:
+        return True
+    if left.kind is Kind.DECIMAL and right.kind is Kind.DECIMAL:
+        return left.scale == right.scale
+    return left.kind is right.kind
+
+
 @dataclass(frozen=True, slots=True)
 class Column:
     """A column of a table or of a result."""

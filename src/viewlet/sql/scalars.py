@@ -31,6 +31,7 @@ from viewlet.core.types import (
     VARCHAR,
     Kind,
     Type,
+    same_identity,
 )
 from viewlet.sql.typing import TypeMismatchError, wider, widest
 
@@ -209,7 +210,15 @@ def compare(op: str, left: Scalar, right: Scalar) -> Scalar:
     True
     """
     a, b = comparable(left, right.type, op), comparable(right, left.type, op)
+    if op == "==" and not same_identity(a.type, b.type):
+        return _equal_or_null(a, b)
     return call(op, a, b, type=BOOLEAN)
+
+
+def _equal_or_null(left: Scalar, right: Scalar) -> Scalar:
+    """``left == right`` of types that have other representations of one value, as have 1 and 1.00."""
+    equal = call("is_true", call("=", left, right, type=BOOLEAN))
+    return call("or", equal, call("and", call("is_null", left), call("is_null", right)))
 
 
 def comparable(scalar: Scalar, other: Type, what: str) -> Scalar:
