@@ -27,6 +27,7 @@ VIEWS = {
     "joined": "SELECT r.a, d, sum(b) AS s FROM r JOIN s ON r.a = s.a GROUP BY CUBE (r.a, d)",
     "derived": "SELECT max(n) AS m FROM (SELECT a, c, count(*) AS n FROM r GROUP BY ROLLUP (a, c)) q",
     "first": "SELECT a, count(*) AS n FROM r GROUP BY ROLLUP (a) ORDER BY n DESC, a NULLS LAST LIMIT 2",
+    "one_twice": "SELECT x, y, count(*) AS n FROM (SELECT a AS x, a AS y FROM r) q GROUP BY ROLLUP (x, y)",
     "correlated": "SELECT a, (SELECT count(*) FROM s WHERE s.a = r.a) AS n FROM r GROUP BY ROLLUP (a)",
 }
 FEW = ("rollup", "marked", "computed", "joined")

@@ -18,7 +18,7 @@ from viewlet.core.scalar import Call, Const, Scalar, Var, variables
 from viewlet.plan.from_sql.clauses import Aggregates, Clause, applied, filtered
 from viewlet.plan.from_sql.context import Body, Context
 from viewlet.plan.from_sql.grouping_sets import Part
-from viewlet.plan.from_sql.relations import from_clause
+from viewlet.plan.from_sql.relations import from_clause, told_apart
 from viewlet.plan.nodes import Aggregate, Apply, Distinct, Nested, Plan, Project, SortKey, Unit
 from viewlet.plan.scope import free_variables
 from viewlet.sql.position import invalid, unsupported
@@ -56,6 +56,7 @@ def select_block(part: Part, outer: Scope | None, context: Context) -> Body:
         if select.args.get(clause_):
             raise unsupported(select, name, "use joins, GROUP BY and derived tables")
     relation = from_clause(select, outer, context)
+    relation = told_apart(relation, context) if part.absent else relation
     scope = relation.scope(outer)
     plan = relation.plan
     where = select.args.get("where")

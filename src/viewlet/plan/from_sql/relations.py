@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
-from viewlet.core.scalar import TRUE, Scalar, call
+from viewlet.core.scalar import TRUE, Scalar, Var, call
 from viewlet.core.types import BOOLEAN
 from viewlet.plan.from_sql.clauses import Clause, applied, common_type, filtered
 from viewlet.plan.from_sql.context import Body, Context
@@ -49,6 +49,31 @@ def from_clause(select: exp.Select, outer: Scope | None, context: Context) -> Re
     if clause is None:
         return Relation(Unit())
     return _joined(clause.this, select.args.get("joins") or [], outer, context)
+
+
+def told_apart(relation: Relation, context: Context) -> Relation:
+    """The same relation with a variable for each column, also where several are one in a derived table.
+
+    Of ``(SELECT a AS b, a AS c FROM r)`` one column may be in a grouping set where the other is NULL.
+    """
+    seen: set[Scalar] = set()
+    copies: list[tuple[Var, Scalar]] = []
+
+    def own(name: str, scalar: Scalar) -> tuple[str, Scalar]:
+        if scalar in seen:
+            copies.append((context.define(name, scalar), scalar))
+            return name, copies[-1][0]
+        seen.add(scalar)
+        return name, scalar
+
+    sources = tuple(
+        replace(source, columns=tuple(own(*column) for column in source.columns))
+        for source in relation.sources
+    )
+    if not copies:
+        return relation
+    kept = tuple((var, var) for var in outputs(relation.plan))
+    return Relation(Project(relation.plan, (*kept, *copies)), sources, relation.merged)
 
 
 def _joined(first: exp.Expr, joins: list[exp.Join], outer: Scope | None, context: Context) -> Relation:
