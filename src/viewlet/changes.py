@@ -28,6 +28,7 @@ from viewlet.values import (
     physical,
     physical_values,
     read_column,
+    shown,
     to_arrow,
     validate,
 )
@@ -157,16 +158,25 @@ def as_arrow(table: Table, data: Data) -> pa.Table | None:
             return pa.Table.from_batches([data])
         if kind.startswith("pandas."):
             return pa.Table.from_pandas(data, preserve_index=False)
-        if hasattr(data, "__arrow_c_stream__"):
+        if hasattr(data, "__arrow_c_stream__") or kind.startswith("polars."):
             return pa.table(data)
-    except (pa.ArrowException, TypeError, UnicodeEncodeError) as reason:
+    except (pa.ArrowException, AttributeError, TypeError, ValueError, OverflowError) as reason:
         raise DataError(f"table {table.name!r}: {kind} cannot be read as Arrow: {reason}") from None
-    if isinstance(data, (Mapping, str, bytes)) or not isinstance(data, Iterable):
+    if isinstance(data, (Mapping, str, bytes)) or not _has_rows(data):
         raise DataError(
             f"table {table.name!r}: cannot read rows from {kind}; "
             "give a list of tuples or dicts, or pyarrow, pandas or polars data"
         )
     return None
+
+
+def _has_rows(data: Data) -> bool:
+    """Can it be gone through? An array without dimensions only says that it can."""
+    try:
+        iter(data)
+    except TypeError:
+        return False
+    return True
 
 
 def _columns_of_rows(
@@ -182,7 +192,9 @@ def _columns_of_rows(
     order = next((o for o in orders if isinstance(rows[0], Sequence) and len(o) == len(rows[0])), orders[0])
     for number, row in enumerate(rows):
         if not isinstance(row, (tuple, list)):
-            raise DataError(f"table {table.name!r}, row {number}: {row!r} is neither a tuple nor a dict")
+            raise DataError(
+                f"table {table.name!r}, row {number}: {shown(row, repr)} is neither a tuple nor a dict"
+            )
         if len(row) != len(order):
             raise DataError(_width_message(table, f"row {number}", len(row)))
     return list(order), [list(column) for column in zip(*rows, strict=True)]
@@ -192,7 +204,7 @@ def _values_by_name(table: Table, row: Any, names: list[str], number: int) -> li
     """The values of a dict row, in the order of the first row's columns."""
     if not isinstance(row, Mapping):
         raise DataError(
-            f"table {table.name!r}, row {number}: {row!r} is not a dict, as the rows before it are"
+            f"table {table.name!r}, row {number}: {shown(row, repr)} is not a dict, as the rows before it are"
         )
     by_name = {str(name).lower(): value for name, value in row.items()}
     if len(by_name) != len(names) or any(name not in by_name for name in names):
@@ -258,7 +270,7 @@ def _counts(table: Table, values: Any) -> NDArray[np.int64]:
         weights = np.array(read_column(values, column, table.name), np.int64)
     else:
         weights = arrow_column(values, column, table.name).to_numpy()
-    if len(weights) and max(weights.max(), -weights.min()) > MOST_COPIES:
+    if len(weights) and max(int(weights.max()), -int(weights.min())) > MOST_COPIES:
         number = int(np.argmax((weights > MOST_COPIES) | (weights < -MOST_COPIES)))
         raise ValueRangeError(
             f"table {table.name!r}, row {number}: {WEIGHT} is {weights[number]}; "

@@ -413,6 +413,8 @@ class Database:
         """See :meth:`viewlet.handles.View.subscribe`."""
         with self._open():
             name = self._view_name(view)
+            if not callable(callback):
+                raise DataError(f"a subscriber is called, and {type(callback).__name__} cannot be")
             subscription = Subscription(name, callback, weights)
             if snapshot:
                 columns = self.catalog[name].columns

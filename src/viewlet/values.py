@@ -17,12 +17,23 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from viewlet.core.calendar import date_of, datetime_of, days_of, micros_of
+from viewlet.core.calendar import (
+    FIRST_DAY,
+    LAST_DAY,
+    MICROS_PER_DAY,
+    date_of,
+    datetime_of,
+    days_of,
+    micros_of,
+)
 from viewlet.core.casts import EXACT, as_decimal, single
 from viewlet.core.types import Column, Kind, Schema, Type, Value, bounds
 from viewlet.errors import DataError, ValueRangeError
 
 Row = tuple[Value, ...]
+
+MOST_SHOWN = 60
+"""Characters of a value in a message."""
 
 
 def read_column(values: Any, column: Column, table: str) -> list[Any]:
@@ -63,13 +74,26 @@ def physical(value: Any, column: Column, table: str, number: int | None) -> Valu
     converted = _PHYSICAL[column.type.kind](value, column.type, where)
     limits = bounds(column.type)
     if limits is not None and not limits[0] <= converted <= limits[1]:
-        raise ValueRangeError(f"{where}: {value} is out of range for {column.type}")
+        raise ValueRangeError(f"{where}: {shown(value)} is out of range for {column.type}")
     return converted  # type: ignore[no-any-return]
 
 
+def shown(value: Any, write: Callable[[Any], str] = str) -> str:
+    """A value in a message: the beginning of what is long, the type of what cannot be written.
+
+    >>> shown("straw" * 40, repr), shown(10**5000)
+    ("'strawstrawstrawstrawstrawstrawstrawstrawstrawstrawstrawstr..", 'int(..)')
+    """
+    try:
+        text = write(value)
+    except Exception:  # an integer of over 4,300 digits, a list within itself, whatever __repr__ does
+        return f"{type(value).__name__}(..)"
+    return text if len(text) <= MOST_SHOWN else f"{text[: MOST_SHOWN - 2]}.."
+
+
 def _wrong_type(value: Any, kind: Type, where: str, hint: str = "") -> DataError:
-    name = type(value).__name__
-    return DataError(f"{where}: {value!r} of type {name} where {kind} is expected{hint and '; ' + hint}")
+    found = f"{shown(value, repr)} of type {type(value).__name__}"
+    return DataError(f"{where}: {found} where {kind} is expected{hint and '; ' + hint}")
 
 
 def _boolean(value: Any, kind: Type, where: str) -> bool:
@@ -79,36 +103,46 @@ def _boolean(value: Any, kind: Type, where: str) -> bool:
 
 
 def _integer(value: Any, kind: Type, where: str) -> int:
-    if isinstance(value, (bool, np.bool_)) or not hasattr(value, "__index__"):
-        raise _wrong_type(value, kind, where)
-    return as_integer(value)
+    return _whole(value, kind, where)
+
+
+def _whole(value: Any, kind: Type, where: str, hint: str = "") -> int:
+    """What counts as an integer by ``__index__``, but for truth values; an array that has it raises."""
+    if isinstance(value, (bool, np.bool_)):
+        raise _wrong_type(value, kind, where, hint)
+    try:
+        return as_integer(value)
+    except TypeError:
+        raise _wrong_type(value, kind, where, hint) from None
 
 
 def _decimal(value: Any, kind: Type, where: str) -> int:
-    if isinstance(value, (bool, np.bool_)) or not (isinstance(value, Decimal) or hasattr(value, "__index__")):
-        raise _wrong_type(value, kind, where, "use decimal.Decimal")
-    number = value if isinstance(value, Decimal) else Decimal(as_integer(value))
+    is_decimal = isinstance(value, Decimal)
+    number = value if is_decimal else Decimal(_whole(value, kind, where, "use decimal.Decimal"))
     if not number.is_finite():
         raise ValueRangeError(f"{where}: {value} is not a number; use NULL")
     if number.adjusted() > 38:
-        raise ValueRangeError(f"{where}: {value} is out of range for {kind}")
+        raise ValueRangeError(f"{where}: {shown(value)} is out of range for {kind}")
     scaled = number.scaleb(kind.scale, EXACT)
     if scaled != scaled.to_integral_value():
-        raise ValueRangeError(f"{where}: {value} has more than {kind.scale} digits after the point ({kind})")
+        raise ValueRangeError(
+            f"{where}: {shown(value)} has more than {kind.scale} digits after the point ({kind})"
+        )
     return int(scaled)
 
 
 def _double(value: Any, kind: Type, where: str) -> float:
-    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, float, np.integer, np.floating)):
+    is_number = isinstance(value, (int, float, np.integer, np.floating))
+    if not is_number or isinstance(value, (bool, np.bool_, np.timedelta64)):
         raise _wrong_type(value, kind, where)
     if not isinstance(value, (int, np.integer)) and not isfinite(value):
         raise ValueRangeError(f"{where}: {value} is not a finite number; use NULL")
     try:
         converted = float(value) + 0.0
     except OverflowError:
-        raise ValueRangeError(f"{where}: {value} is out of range for {kind}") from None
+        raise ValueRangeError(f"{where}: {shown(value)} is out of range for {kind}") from None
     if isinstance(value, (int, np.integer)) and converted != value:
-        raise ValueRangeError(f"{where}: the integer {value} is not exactly a {kind}")
+        raise ValueRangeError(f"{where}: the integer {shown(value)} is not exactly a {kind}")
     return single(converted, where) if kind.kind is Kind.FLOAT else converted
 
 
@@ -138,7 +172,7 @@ def _text(value: Any, kind: Type, where: str) -> str:
         value.encode()
     except UnicodeEncodeError:
         raise DataError(
-            f"{where}: {value!r} is not valid Unicode text (it cannot be written as UTF-8)"
+            f"{where}: {shown(value, repr)} is not valid Unicode text (it cannot be written as UTF-8)"
         ) from None
     return str(value)
 
@@ -167,11 +201,11 @@ def _read_arrow_column(values: pa.ChunkedArray, column: Column, table: str) -> l
 
 def arrow_column(values: pa.ChunkedArray, column: Column, table: str) -> pa.ChunkedArray:
     """A column of Arrow data in the declared type; refused if a value does not fit exactly."""
-    if values.type == arrow_type(column.type) and not (values.null_count or column.type.is_floating):
-        return values
     where = f"table {table!r}, column {column.name!r}"
+    if values.type == arrow_type(column.type) and not (values.null_count or column.type.is_floating):
+        return _within_years(values, column.type, where)
     if pa.types.is_dictionary(values.type):
-        values = values.cast(values.type.value_type)
+        values = _decoded(values)
     if values.null_count and not column.nullable:
         row = values.is_null().index(True).as_py()
         raise DataError(f"{where}, row {row}: NULL in a NOT NULL column")
@@ -181,11 +215,47 @@ def arrow_column(values: pa.ChunkedArray, column: Column, table: str) -> pa.Chun
         hint = "; convert it to UTC and drop the zone" if getattr(values.type, "tz", None) else ""
         raise DataError(f"{where}: the data is {values.type} where {column.type} is expected{hint}")
     try:
-        return _declared(values, column.type)
-    except (pa.ArrowInvalid, _DoesNotFitError):
-        for number, value in enumerate(values.to_pylist()):
-            physical(value, column, table, number)
-        raise
+        declared = _declared(values, column.type)
+    except (pa.ArrowInvalid, _DoesNotFitError):  # also of what does fit: 2 ** 60, an integer, is a DOUBLE
+        found = [
+            physical(_python_value(value, f"{where}, row {number}"), column, table, number)
+            for number, value in enumerate(values)
+        ]
+        declared = pa.chunked_array([_arrow_array(found, column.type)])
+    return _within_years(declared, column.type, where)
+
+
+def _decoded(values: pa.ChunkedArray) -> pa.ChunkedArray:
+    """A dictionary's values where its indices are; Arrow casts none of views of text, which polars has."""
+    kind = values.type.value_type
+    if pa.types.is_string_view(kind):
+        kind = pa.string()
+    chunks = [chunk.dictionary.cast(kind).take(chunk.indices) for chunk in values.chunks]
+    return pa.chunked_array(chunks, kind)
+
+
+def _within_years(values: pa.ChunkedArray, kind: Type, where: str) -> pa.ChunkedArray:
+    """Dates and timestamps of the years that there are: Arrow has many more."""
+    if kind.kind not in (Kind.DATE, Kind.TIMESTAMP):
+        return values
+    first, end = (n if kind.kind is Kind.DATE else n * MICROS_PER_DAY for n in (FIRST_DAY, LAST_DAY + 1))
+    numbers = values.cast(pa.int32() if kind.kind is Kind.DATE else pa.int64())
+    outside = pc.or_(pc.less(numbers, first), pc.greater_equal(numbers, end))
+    row = outside.index(pa.scalar(True)).as_py()
+    if row >= 0:
+        raise _beyond_years(f"{where}, row {row}")
+    return values
+
+
+def _python_value(value: pa.Scalar, where: str) -> Any:
+    try:
+        return value.as_py()
+    except (OverflowError, ValueError):
+        raise _beyond_years(where) from None
+
+
+def _beyond_years(where: str) -> ValueRangeError:
+    return ValueRangeError(f"{where}: the value is outside the years 1 to 9999")
 
 
 def validate(values: pa.ChunkedArray) -> None:

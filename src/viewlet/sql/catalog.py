@@ -58,7 +58,7 @@ class Catalog(Mapping[str, Table]):
     def __getitem__(self, name: str) -> Table:
         try:
             return self._tables[name.lower()]
-        except KeyError:
+        except (KeyError, AttributeError):  # the second: it is no text
             known = ", ".join(sorted(self._tables)) or "none yet"
             raise CatalogError(f"there is no table or view {name!r}; existing: {known}") from None
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import date, datetime, timedelta
+from math import isfinite
 from typing import Any, Protocol, TypeAlias
 
 from sqlglot import exp
@@ -142,6 +143,8 @@ def literal(written: str, is_string: bool = False) -> Const:
     if is_string:
         return Const(written, VARCHAR)
     if "e" in written.lower():
+        if not isfinite(float(written)):
+            raise TypeMismatchError(f"the number {written} is out of range for DOUBLE")
         return Const(float(written), DOUBLE)
     try:
         if "." in written:

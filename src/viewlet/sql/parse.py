@@ -7,6 +7,8 @@ in an error message is one of the original text. Names are case-insensitive and 
 
 from __future__ import annotations
 
+from typing import Any
+
 import sqlglot
 from sqlglot import exp
 from sqlglot.errors import TokenError
@@ -86,7 +88,9 @@ def parse_query(text: str, dialect: str = "spark") -> exp.Query:
     return statements[0].query
 
 
-def _tokenize(text: str, dialect: str) -> list[Token]:
+def _tokenize(text: Any, dialect: str) -> list[Token]:
+    if not isinstance(text, str):
+        raise SqlError(f"SQL is a text, not {type(text).__name__}")
     try:
         tokens = sqlglot.tokenize(text, read=dialect)
     except TokenError as error:
