@@ -17,6 +17,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+import viewlet
 from edge_values import FUNCTIONS, Failed, arrow_type
 from postgres_server import server_or_skip
 from viewlet import adhoc
@@ -28,6 +29,7 @@ from viewlet.errors import SqlError, UnsupportedError, ValueRangeError, ViewletE
 from viewlet.plan.from_sql import resolve
 from viewlet.plan.nodes import Project
 from viewlet.sql.catalog import Catalog
+from viewlet.sql.duckdb_text import duckdb_text
 from viewlet.sql.parse import parse, parse_query
 from viewlet.sql.statements import CreateTable
 
@@ -391,3 +393,26 @@ def test_columns_of_bare_decimals() -> None:
         (statement,) = parse("CREATE TABLE w (a DECIMAL)", dialect)
         assert isinstance(statement, CreateTable)
         assert str(statement.table.columns[0].type) == kind
+
+
+def test_casts_within_casts_are_written_once_each() -> None:
+    """Each is rewritten around the one inside of it: the text must not grow by a factor with every level."""
+    deep = "a"
+    for kind in ("INT", "BIGINT") * 8:
+        deep = f"CAST(ROUND({deep} * 2) / 2 AS {kind})"
+    assert len(duckdb_text(parse_query(f"SELECT {deep} AS x FROM r"), spark=True)) < 20_000
+    with viewlet.connect() as db:
+        db.execute("CREATE TABLE r (a DECIMAL(6, 2))")
+        db.insert("r", [(Decimal("2.50"),), (Decimal("-7.00"),)])
+        db.execute(f"CREATE MATERIALIZED VIEW v AS SELECT {deep} AS x FROM r")
+        read = db.sql(f"SELECT {deep} AS x FROM r")["x"].to_pylist()
+        assert sorted(read) == sorted(x for (x,) in db.view("v").rows())
+
+
+def test_columns_of_reads_are_named_by_what_was_asked() -> None:
+    with viewlet.connect() as db:
+        db.execute("CREATE TABLE r (a DOUBLE)")
+        names = db.sql(
+            "SELECT a, CAST(a AS INT), SUM(CAST(a AS INT)) OVER (), COUNT(*) AS n FROM r GROUP BY a"
+        )
+        assert names.column_names == ["a", "CAST(a AS INT)", "SUM(CAST(a AS INT)) OVER ()", "n"]

@@ -8,7 +8,9 @@ view does. What cannot be said is refused; ``error(...)`` refuses the rows for w
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping
+from functools import cache
 from typing import Any, TypeAlias
 
 import sqlglot
@@ -49,25 +51,55 @@ HALVES_TO_EVEN = (
 def duckdb_text(query: exp.Query, spark: bool) -> str:
     """The query in DuckDB's SQL; ``spark`` says that its patterns of dates were Spark's."""
     tree = query.copy()
+    # Written out before anything grows: a query that is too deep for that is refused here.
+    names = [item.sql("duckdb") for item in tree.selects]
     rules = {**RULES, **(WRITTEN_IN_SPARK if spark else {})}
     for part in reversed(list(tree.walk())):
         rule = rules.get(type(part))
         if rule is not None and (new := rule(part)) is not part:
             part.replace(new)
+    for item, name in zip(tree.selects, names, strict=True):
+        if not isinstance(item, exp.Alias | exp.Column) and item.sql("duckdb") != name:
+            item.replace(exp.alias_(item, name, quoted=True))
     return tree.sql("duckdb")
 
 
 def spelled(template: str, **parts: exp.Expr) -> exp.Expr:
     """DuckDB's expression with each name in it that is one of ``parts`` replaced.
 
-    >>> spelled("_x + 1", _x=exp.column("a")).sql("duckdb")
-    '((a) + 1)'
+    A part that is more than a column stands in it once, bound by a lambda: rewritten casts inside of
+    rewritten casts would double in length with every level otherwise.
+
+    >>> spelled("_x + _x", _x=exp.column("a")).sql("duckdb")
+    '((a) + (a))'
+    >>> spelled("_x + _x", _x=exp.column("a") * 2).sql("duckdb")
+    "(LIST_EXTRACT(LIST_TRANSFORM([{'_x': a * 2}], LAMBDA _p : (_p._x) + (_p._x)), 1))"
     """
-    tree = exp.paren(sqlglot.parse_one(template, read="duckdb"))
-    for column in list(tree.find_all(exp.Column)):
-        if column.name in parts:
-            column.replace(exp.paren(parts[column.name].copy()))
-    return tree
+    tree = exp.paren(_parsed(template))
+    places = [column for column in tree.find_all(exp.Column) if column.name in parts]
+    often = Counter(column.name for column in places)
+    bound = {
+        name: part
+        for name, part in parts.items()
+        if often[name] > 1 and not isinstance(part, exp.Column | exp.Literal)
+    }
+    for column in places:
+        part = exp.column(column.name, table="_p") if column.name in bound else parts[column.name]
+        column.replace(exp.paren(part, copy=often[column.name] > 1))
+    return _bound(tree, bound) if bound else tree
+
+
+@cache
+def _parsed(template: str) -> exp.Expr:
+    return sqlglot.parse_one(template, read="duckdb")
+
+
+def _bound(tree: exp.Paren, parts: Mapping[str, exp.Expr]) -> exp.Expr:
+    """An expression whose names in ``_p`` are values, each worked out once."""
+    values = [exp.PropertyEQ(this=exp.to_identifier(name), expression=part) for name, part in parts.items()]
+    body = exp.Lambda(this=tree.this, expressions=[exp.to_identifier("_p")])
+    rows = exp.Transform(this=exp.Array(expressions=[exp.Struct(expressions=values)]), expression=body)
+    return exp.Paren(this=exp.Anonymous(this="LIST_EXTRACT", expressions=[rows, exp.Literal.number(1)]))
 
 
 def _cast(node: exp.Cast) -> exp.Expr:
@@ -240,7 +272,9 @@ def _position(node: exp.StrPosition) -> exp.Expr:
     start = node.args.get("position")
     if start is None or written_integer(start) is not None:
         return node
-    return spelled("CASE WHEN _n IS NULL THEN 0 WHEN _n < 1 THEN 0 * _p ELSE _p END", _n=start, _p=node)
+    return spelled(
+        "CASE WHEN _n IS NULL THEN 0 WHEN _n < 1 THEN 0 * _p ELSE _p END", _n=start, _p=node.copy()
+    )
 
 
 def _regexp_replace(node: exp.RegexpReplace) -> exp.Expr:
