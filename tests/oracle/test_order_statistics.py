@@ -100,19 +100,19 @@ def stream(count: int, seed: int, values: int = 6) -> Stream:
 
 
 @engines
-@pytest.mark.parametrize("size", [1, 7])
+@pytest.mark.parametrize("size", [pytest.param(1, marks=pytest.mark.slow), 7])
 def test_they_are_what_duckdb_finds_by_sorting(engine: Engine, size: int) -> None:
     found = replay(connect(engine), DDL, VIEWS, stream(16, size).batches(size), asked=ASKED)
     assert all(found.values()), found
 
 
+@pytest.mark.parametrize("size", [1, pytest.param(9, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("names", NATIVE)
-def test_they_are_natively(names: tuple[str, ...]) -> None:
+def test_they_are_natively(names: tuple[str, ...], size: int) -> None:
     views = {name: VIEWS[name] for name in names}
     asked = {name: text for name, text in ASKED.items() if name in names}
-    for size, seed in ((1, 3), (9, 4)):
-        changes = stream(40, seed, values=12).batches(size)
-        assert all(replay(connect(("native", "higher_order")), DDL, views, changes, asked=asked).values())
+    changes = stream(40 if size > 1 else 24, seed=3, values=12).batches(size)
+    assert all(replay(connect(("native", "higher_order")), DDL, views, changes, asked=asked).values())
 
 
 @pytest.mark.native

@@ -8,6 +8,7 @@ committed here.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import InvalidOperation
@@ -26,6 +27,7 @@ from viewlet.sql.catalog import Catalog, Table
 PART = "log"
 OWNER = "owner"  # whose slot it is, written down before there is one
 FORGET_AFTER = 16 << 20  # bytes of log about other tables, until the server is told to forget them
+LEAVING = 10.0  # seconds in which a reader of a slot that has gone is still leaving it
 
 
 class PostgresSource:
@@ -302,12 +304,17 @@ def _drop_slot(connection: Any, slot: str) -> None:
     import psycopg
 
     query = "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE slot_name = %s"
-    try:
-        connection.execute(query, [slot])
-    except psycopg.errors.ObjectInUse:
-        raise ConnectorError(
-            f"the slot {slot!r} is in use by another process: choose another name="
-        ) from None
+    given_up = time.monotonic() + LEAVING
+    while True:
+        try:
+            connection.execute(query, [slot])
+            return
+        except psycopg.errors.ObjectInUse:
+            if time.monotonic() > given_up:
+                raise ConnectorError(
+                    f"the slot {slot!r} is in use by another process: choose another name="
+                ) from None
+        time.sleep(0.1)
 
 
 def _quoted(name: str) -> str:
