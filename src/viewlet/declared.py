@@ -19,7 +19,7 @@ from viewlet.backends.native.library import bridge
 from viewlet.changes import WEIGHT, rows_of
 from viewlet.core.types import Column, Kind
 from viewlet.sql.catalog import Table
-from viewlet.values import arrow_schema
+from viewlet.values import arrow_schema, integers
 
 NOT_TOLD, ALL_ONCE = range(2)
 """What native code may answer, as in ``runtime/sound.h``: else some rows come more often, or go."""
@@ -82,7 +82,7 @@ class Declared:
         rows = given.select(self._columns) if form.is_weighted else given
         if form.is_renamed:
             rows = pa.RecordBatch.from_arrays(rows.columns, schema=self._schema)
-        weights = None if found == ALL_ONCE else given.column(len(self._columns)).to_numpy()
+        weights = None if found == ALL_ONCE else integers(given.column(len(self._columns)))
         return ArrowChanges(rows, weights, self._read, capsules)
 
     def insertions(self, data: pa.Table) -> ArrowChanges | None:

@@ -10,9 +10,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from viewlet.core.types import Kind, Schema
+from viewlet.values import integers
 
 GREATEST = np.iinfo(np.int64).max
-_AS_INTEGERS = {Kind.DATE: pa.int32(), Kind.TIMESTAMP: pa.int64()}
+_LIKE_INTEGERS = (Kind.DATE, Kind.TIMESTAMP)
 
 
 class Rising:
@@ -30,8 +31,7 @@ class Rising:
     """
 
     def __init__(self, columns: Schema) -> None:
-        self._kinds = [column.type.kind for column in columns]
-        self._ordered = all(c.type.is_integer or c.type.kind in _AS_INTEGERS for c in columns)
+        self._ordered = all(c.type.is_integer or c.type.kind in _LIKE_INTEGERS for c in columns)
         self._bound: list[int] | None = None
 
     def follow(self, keys: pa.RecordBatch) -> bool:
@@ -60,5 +60,4 @@ class Rising:
         """The columns as integers; nothing where they have no order here."""
         if not self._ordered or any(column.null_count for column in keys.columns):
             return None
-        pairs = zip(keys.columns, self._kinds, strict=True)
-        return [column.view(_AS_INTEGERS.get(kind, column.type)).to_numpy() for column, kind in pairs]
+        return [integers(column) for column in keys.columns]

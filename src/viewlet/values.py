@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from viewlet.core.calendar import (
     FIRST_DAY,
@@ -336,6 +337,22 @@ def physical_values(values: pa.ChunkedArray | pa.Array, kind: Type) -> list[Valu
     if not values.null_count and kind.kind not in (Kind.VARCHAR, Kind.BOOLEAN, Kind.NULL):
         return values.to_numpy().tolist()  # type: ignore[no-any-return]
     return list(values.to_pylist())
+
+
+def integers(values: pa.Array) -> NDArray[Any]:
+    """The integers that a column without NULL has in memory: numbers, days, microseconds.
+
+    Arrow's own way to NumPy imports pandas first, which takes longer than many a batch.
+
+    >>> integers(pa.array([1, 2, 3], pa.int16())[1:]).tolist()
+    [2, 3]
+    """
+    kind, at = np.dtype(f"i{values.type.byte_width}"), values.offset
+    return (
+        np.frombuffer(values.buffers()[1], kind, len(values), at * kind.itemsize)
+        if len(values)
+        else np.array([], kind)
+    )
 
 
 def _unscaled(values: pa.ChunkedArray | pa.Array) -> list[Value]:
