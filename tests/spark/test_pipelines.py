@@ -30,6 +30,9 @@ pytestmark = [
 ]
 
 
+STRINGS = "id string, customer string, amount string, day string"
+
+
 def orders(columns: str = "id BIGINT NOT NULL, customer VARCHAR, amount DECIMAL(9,2), day DATE") -> Table:
     (statement,) = parse(f"CREATE TABLE orders ({columns})")
     return statement.table  # type: ignore[union-attr]
@@ -49,9 +52,7 @@ def test_texts_become_values_or_go_to_quarantine(spark: Any) -> None:
         ("x", "b", "1", "2024-02-31"),
         ("3", "c", "1234567890.00", None),
     ]
-    good, bad = normalized(
-        spark.createDataFrame(rows, "id string, customer string, amount string, day string")
-    )
+    good, bad = normalized(spark.createDataFrame(rows, STRINGS))
     assert good == [
         (1, "a", Decimal("2.50"), datetime.date(2024, 1, 31), 1),
         (2, None, None, None, 1),
@@ -72,6 +73,32 @@ def test_nothing_is_rounded(spark: Any) -> None:
     good, bad = normalized(frame)
     assert good == [(1, "a", Decimal("2.50"), None, 1)]
     assert [reason for reason, _ in bad] == ["amount: does not fit DECIMAL(9,2)", "id: does not fit BIGINT"]
+
+
+def test_texts_are_not_rounded_either(spark: Any) -> None:
+    texts = ["2.50", "2.500", " 2.5e0 ", "-2.505", "0.000000000000000000000000000000000000001", "1.23456e2"]
+    frame = spark.createDataFrame([("1", "a", text, "2024-01-31 00:00:00") for text in texts], STRINGS)
+    good, bad = normalized(frame)
+    assert [amount for _, _, amount, *_ in good] == [Decimal("2.50")] * 3
+    assert [reason for reason, _ in bad] == ["amount: does not fit DECIMAL(9,2)"] * 3
+    _, bad = normalized(spark.createDataFrame([("1", "a", "1", "2024-01-31 10:00:00")], STRINGS))
+    assert [reason for reason, _ in bad] == ["day: does not fit DATE"]
+
+
+def test_texts_with_a_time_zone_are_moments(spark_with: Any) -> None:
+    """As values of Spark's own type are: what a clock of the session's zone shows then."""
+    spark = spark_with({"spark.sql.session.timeZone": "Europe/Berlin"})
+    texts = [
+        "2024-01-31T10:00:00+05:00",
+        "2024-01-31 10:00:00Z",
+        "2024-01-31 10:00:00.5 UTC",
+        "2024-01-31 10:00:00",
+    ]
+    frame = spark.createDataFrame([(text,) for text in texts], "at string")
+    rows = normalize(frame, orders("at TIMESTAMP")).toArrow().to_pylist()
+    assert [row[REASON] for row in rows] == [None] * 4
+    hours = [(row["at"].hour, row["at"].microsecond) for row in rows]
+    assert hours == [(6, 0), (11, 0), (11, 500_000), (10, 0)]
 
 
 def test_envelopes_of_change_data_capture(spark: Any) -> None:

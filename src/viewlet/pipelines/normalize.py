@@ -38,6 +38,8 @@ ENVELOPE = frozenset({"op", "before", "after"})
 EVENT, DOUBT = "_event", "_doubt"
 CORRUPT = "_corrupt_record"
 """Where readers of Spark leave the text of a row that they could not parse."""
+ZONED = r"\d[T ]\d{1,2}(:\d{1,2}){0,2}(\.\d*)?\s*[A-Za-z+-]"
+"""A time of day with something behind it that tells the time zone."""
 
 
 def normalize(
@@ -60,9 +62,10 @@ def normalize(
     values = []
     for column in table.columns:
         source = fn.col(_quoted(known[column.name]))
-        value = _value(column)
+        kind = frame.schema[known[column.name]].dataType.simpleString()
+        value = _value(column, source, kind)
         values.append(value.alias(column.name))
-        reasons += _doubts(column, source, value, frame.schema[known[column.name]].dataType.simpleString())
+        reasons += _doubts(column, source, value, kind)
         if late is not None and late.column == column.name:
             behind = value.cast("timestamp_ntz") < fn.lit(late.time).cast("timestamp_ntz")
             reasons.append(fn.when(behind, fn.lit(f"{column.name}: late, before {late.time}")))
@@ -132,8 +135,13 @@ def _weight(known: dict[str, str]) -> tuple[SparkColumn, list[SparkColumn]]:
     return fn.lit(1).cast("bigint"), []
 
 
-def _value(column: Column) -> SparkColumn:
-    return fn.expr(f"try_cast({_quoted(column.name)} AS {spark_type(column.type)})")
+def _value(column: Column, source: SparkColumn, kind: str) -> SparkColumn:
+    """The value in the column's type, or NULL. A text with a time zone is the moment that it says."""
+    plain = source.try_cast(spark_type(column.type))
+    if column.type.kind is Kind.TIMESTAMP and kind.startswith("string"):
+        moment = source.try_cast("timestamp").try_cast("timestamp_ntz")
+        return fn.when(source.rlike(ZONED), moment).otherwise(plain)
+    return plain
 
 
 def _doubts(column: Column, source: SparkColumn, value: SparkColumn, kind: str) -> list[SparkColumn]:
@@ -143,13 +151,9 @@ def _doubts(column: Column, source: SparkColumn, value: SparkColumn, kind: str) 
     found = [fn.when(wrong, fn.lit(f"{column.name}: cannot be read as {column.type}"))]
     if not column.nullable:
         found.append(fn.when(source.isNull(), fn.lit(f"{column.name}: NULL in a NOT NULL column")))
-    if kind != target and not kind.startswith("string"):
-        back = value.try_cast(kind)
-        found.append(
-            fn.when(
-                value.isNotNull() & (back != source), fn.lit(f"{column.name}: does not fit {column.type}")
-            )
-        )
+    lost = _lost(column.type, source, value, kind) if kind != target else None
+    if lost is not None:
+        found.append(fn.when(value.isNotNull() & lost, fn.lit(f"{column.name}: does not fit {column.type}")))
     if column.type.is_floating:
         finite = fn.abs(value.cast("double")) < float("inf")
         found.append(
@@ -158,6 +162,18 @@ def _doubts(column: Column, source: SparkColumn, value: SparkColumn, kind: str) 
             )
         )
     return found
+
+
+def _lost(target: Type, source: SparkColumn, value: SparkColumn, kind: str) -> SparkColumn | None:
+    """Does a value say less than its source did? Of most texts Spark itself refuses what does not fit."""
+    if not kind.startswith("string"):
+        return value.try_cast(kind) != source
+    if target.kind is Kind.DECIMAL:
+        wide = source.try_cast(f"decimal(38,{38 - (target.precision - target.scale)})")
+        return (wide != value) | source.rlike(rf"\.\d{{{target.scale}}}\d*[1-9]\d*\s*$")
+    if target.kind is Kind.DATE:
+        return source.try_cast("timestamp_ntz") != value.cast("timestamp_ntz")
+    return None
 
 
 def spark_type(kind: Type) -> str:
