@@ -25,14 +25,14 @@ def write_additions(out: Writer, at: CRecord) -> None:
         out.line("vl_arena *const a = &x->arena;")
         out.line("program_state *const s = x->state;")
         out.line(f"if ({' && '.join(f'!({is_set(amount)})' for _, amount in amounts)}) return;")
-        out.line(f"{at.name}_record *e = known ? known : {at.name}_touch(a, {at.map}, key);")
+        out.line(f"{at.code}_record *e = known ? known : {at.code}_touch(a, {at.map}, key);")
         change_entry(out, at, "e", amounts, whole=False)
 
 
 def _addition(at: CRecord) -> str:
     """The head of the function that adds to an entry."""
     amounts = "".join(f", {amount.form.value} {amount.text}" for _, amount in every_field(at, "d{}"))
-    parameters = f"vl_instance *x, {at.name}_record *known, const {at.name}_key *key{amounts}"
+    parameters = f"vl_instance *x, {at.code}_record *known, const {at.code}_key *key{amounts}"
     return f"static VL_APART void {at.name}_add({parameters})"
 
 
@@ -47,7 +47,7 @@ def declare(out: Writer, at: CRecord) -> None:
     if at.apart:
         out.line(f"{_addition(at)};")
     if at.fed:
-        out.line(f"VL_COLD void {at.name}_before(vl_instance *x, const {at.name}_record *e);")
+        out.line(f"VL_COLD void {at.name}_before(vl_instance *x, const {at.code}_record *e);")
 
 
 def every_field(at: CRecord, names: str) -> Amounts:
@@ -71,7 +71,7 @@ def change_entry(out: Writer, at: CRecord, entry: str, amounts: Amounts, *, whol
         rest = " ".join(f"{entry}->{member} = (vl_pair){{0, 0}};" for member in pairs)
         out.line(f"if ({' && '.join(exact)}) {{ {rest} }}")
     note_change(out, at, entry, {member: amount.text for member, amount in amounts})
-    out.line(f"{at.name}_leave(a, {at.map}, {entry});")
+    out.line(f"{at.code}_leave(a, {at.map}, {entry});")
 
 
 def tell_before(out: Writer, at: CRecord, entry: str) -> None:
@@ -135,7 +135,7 @@ def write_watch(out: Writer, at: CRecord) -> None:
     guarded = [(f"e->f{i}", field) for i, field in enumerate(at.record.fields) if field.guard is not None]
     if guarded:
         tests = " || ".join(_is_beyond(sum_, field) for sum_, field in guarded)
-        with out.block(f"VL_COLD void {at.name}_watch(vl_instance *x, const {at.name}_record *e)"):
+        with out.block(f"VL_COLD void {at.name}_watch(vl_instance *x, const {at.code}_record *e)"):
             out.line(f"if ({tests}) x->suspect = 1;")
 
 

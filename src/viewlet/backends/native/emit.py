@@ -122,15 +122,15 @@ def emit(program: LoopProgram) -> Source:
     for at in records.values():
         _write_access(code, at)
     head = Writer()
-    if apart:  # what is lent is called from afar: a third of the time of the shortest triggers
-        head.line("#define VL_HOSTED")
+    head.line("#define VL_HOSTED")
     if once:
         head.line("#define VL_LARGE")
     if effort == "small":
         head.line("#define VL_COMPACT")
     head.line('#include "program.h"')
     for at in records.values():
-        write_record(head, at, inline=not apart)
+        if at.code == at.name:
+            write_record(head, at, inline=not apart)
     functions = Writer()
     _write_functions(functions, registry)  # may add constants, which the state holds
     _write_state(head, records.values(), registry)
@@ -184,7 +184,7 @@ def _write_state(out: Writer, records: Iterable[CRecord], registry: Registry) ->
     with out.block("typedef struct"):
         out.line("vl_strings strings;")
         for at in records:
-            out.line(f"{at.name}_{'store' if at.record.keys else 'record'} {at.name};")
+            out.line(f"{at.code}_{'store' if at.record.keys else 'record'} {at.name};")
         out.line(f"uint32_t constants[{max(len(registry.constants), 1)}];")
         out.line(f"vl_memo memos[{max(registry.memos, 1)}];")
     out.lines[-1] += " program_state;"
@@ -229,7 +229,7 @@ def _write_flush(out: Writer, records: Iterable[CRecord], late: set[str]) -> Non
     for at in noted:
         with out.block("typedef struct __attribute__((aligned(16)))"):
             out.line("uint64_t record;")
-            out.line(f"{at.name}_key key;")
+            out.line(f"{at.code}_key key;")
             for i, field in enumerate(at.record.fields):
                 out.line(f"{field_form(field.type).value} f{i};")
         out.lines[-1] += f" {at.name}_note;"
@@ -253,7 +253,7 @@ def _write_into(out: Writer, at: CRecord) -> None:
     """Add what a note says to every field of its entry."""
     amounts = every_field(at, "n->f{}")
     if at.record.keys:
-        out.line(f"{at.name}_record *e = {at.name}_touch(a, {at.map}, &n->key);")
+        out.line(f"{at.code}_record *e = {at.code}_touch(a, {at.map}, &n->key);")
         change_entry(out, at, "e", amounts, whole=False)
         return
     remember(out, at, f"(&s->{at.name})")
@@ -284,7 +284,7 @@ def _write_table(
         for change in table.changes:
             at = records[change]
             if at.record.keys:
-                out.line(f"{at.name}_clear(a, {at.map});")
+                out.line(f"{at.code}_clear(a, {at.map});")
             else:
                 out.line(f"memset(&s->{at.name}, 0, sizeof s->{at.name});")
 
@@ -340,8 +340,8 @@ def _write_view(
             Operations(out, records, registry, {}).block(view.body)
             return
         at = records[feed.loop.record]
-        following = f"{at.name}_next(a, {at.map}, e)"
-        entries = f"{at.name}_record *e = {at.name}_next(a, {at.map}, NULL); e; e = {following}"
+        following = f"{at.code}_next(a, {at.map}, e)"
+        entries = f"{at.code}_record *e = {at.code}_next(a, {at.map}, NULL); e; e = {following}"
         out.line(f"for ({entries}) v{number}_at(x, e, sink, emit);")
 
 
@@ -354,16 +354,16 @@ def _write_access(out: Writer, at: CRecord) -> None:
         write_shown(out, at, whole)
     with out.block(f"VL_COLD void *{name}_touch_any(vl_instance *x, const void *key)"):
         _prologue(out)
-        out.line(f"{name}_record *r = {name}_touch(a, {at.map}, key);")
+        out.line(f"{at.code}_record *r = {at.code}_touch(a, {at.map}, key);")
         if whole is not None:
             out.line(f"if (r == &s->{name}.touched) {name}_load(a, &s->{name}, r);")
         see(out, at, "r")
         out.line("return r;")
     with out.block(f"VL_COLD void {name}_leave_any(vl_instance *x, void *entry)"):
         _prologue(out)
-        out.line(f"{name}_record *r = entry;")
+        out.line(f"{at.code}_record *r = entry;")
         note_seen(out, at, "r")
-        out.line(f"{name}_leave(a, {at.map}, r);")
+        out.line(f"{at.code}_leave(a, {at.map}, r);")
 
 
 # The rest
@@ -373,21 +373,24 @@ def _write_init(out: Writer, records: Iterable[CRecord], registry: Registry) -> 
     for i, value in enumerate(registry.constants):
         data = value.encode("utf-8", "surrogatepass")
         out.line(f"static const uint8_t constant_{i}[] = {{{', '.join(map(str, [*data, 0]))}}};")
+    if registry.constants:
+        texts = (f"{{constant_{i}, sizeof constant_{i} - 1}}" for i in range(len(registry.constants)))
+        out.line(f"static const vl_text constants[] = {{{', '.join(texts)}}};")
     with out.block("VL_COLD bool init(vl_instance *x)"):
         _prologue(out)
         out.line("if (!vl_strings_init(a, &s->strings)) return false;")
         out.line("x->strings = &s->strings;")
         for at in records:
             if at.record.keys:
-                out.line(f"if (!{at.name}_init(a, {at.map})) return false;")
+                out.line(f"if (!{at.code}_init(a, {at.map})) return false;")
             for positions in at.record.slices:
                 index = at.slice(positions)
                 out.line(f"if (!{index}_init(a, &s->{at.name}.{index})) return false;")
             init_orders(out, at)
-        for i, value in enumerate(registry.constants):
-            size = len(value.encode("utf-8", "surrogatepass"))
-            out.line(f"s->constants[{i}] = vl_intern(a, &s->strings, (vl_text){{constant_{i}, {size}}});")
-            out.line(f"vl_string_pin(a, &s->strings, s->constants[{i}]);")
+        if registry.constants:
+            with out.block(f"for (uint32_t i = 0; i < {len(registry.constants)}; i++)"):
+                out.line("s->constants[i] = vl_intern(a, &s->strings, constants[i]);")
+                out.line("vl_string_pin(a, &s->strings, s->constants[i]);")
         out.line("return a->errors == 0;")
 
 
@@ -437,7 +440,7 @@ def _write_layout(out: Writer, at: CRecord) -> None:
     columns += [(field.type, f"f{i}", _summed(field.type)) for i, field in enumerate(record.fields)]
     _kinds(out, f"{at.name}_kinds", (cell_kind(kind) for kind, _, _ in columns))
     _kinds(out, f"{at.name}_forms", (form for _, _, form in columns))
-    offsets = [f"offsetof({at.name}_record, {member})" for _, member, _ in columns]
+    offsets = [f"offsetof({at.code}_record, {member})" for _, member, _ in columns]
     out.line(f"static const uint16_t {at.name}_offsets[] = {{{', '.join([*offsets, '0'])}}};")
 
 
@@ -463,13 +466,12 @@ def _summed(kind: Type) -> str:
 def _description(at: CRecord) -> str:
     """The initializer of a ``vl_record``."""
     name, record = at.name, at.record
-    nulls = f"offsetof({name}_record, key.nulls)" if at.nullable else "-1"
+    nulls = f"offsetof({at.code}_record, key.nulls)" if at.nullable else "-1"
     layout = ("VL_POOLED" if at.pooled else "VL_INPLACE") if record.keys else "VL_PLAIN"
-    identity = f"offsetof({name}_record, id)" if record.keys and at.pooled else "0"
+    identity = f"offsetof({at.code}_record, id)" if record.keys and at.pooled else "0"
     access = f"{name}_touch_any, {name}_leave_any" if record.keys else "NULL, NULL"
-    sizes = (
-        f"{layout}, {len(record.slices)}, sizeof({name}_record), {identity}, offsetof(program_state, {name})"
-    )
+    sizes = f"{layout}, {len(record.slices)}, sizeof({at.code}_record), {identity}"
+    sizes += f", offsetof(program_state, {name})"
     sizes += f", offsetof(program_state, {name}.ordered_bytes)" if record.orders else ", 0"
     if record.keys and whole_order(at) is not None:
         shown = f"offsetof(program_state, {name}.shown)"

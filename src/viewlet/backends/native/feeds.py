@@ -125,26 +125,26 @@ def write_feeds(
     for feed in feeds:
         at, view = records[feed.loop.record], f"v{feed.view}"
         with out.block(
-            f"VL_COLD void {view}_at(vl_instance *x, const {at.name}_record *e, void *sink, vl_emit emit)"
+            f"VL_COLD void {view}_at(vl_instance *x, const {at.code}_record *e, void *sink, vl_emit emit)"
         ):
             _state(out)
             Operations(out, records, registry, {}).entry(at, feed.loop, "e")
-        head = f"VL_COLD void {view}_show(vl_instance *x, const {at.name}_key *key, vl_feed *f)"
+        head = f"VL_COLD void {view}_show(vl_instance *x, const {at.code}_key *key, vl_feed *f)"
         with out.block(head):
             _state(out)
-            out.line(f"const {at.name}_record *r = {at.name}_look(a, {at.map}, key);")
+            out.line(f"const {at.code}_record *r = {at.code}_look(a, {at.map}, key);")
             out.line(f"if (r && !({empty(at)})) {view}_at(x, r, f, vl_feed_row);")
         same = f"static bool {view}_same(const void *p, const void *q)"
-        out.line(f"{same} {{ return {at.name}_equal(p, q); }}")
-        with out.block(f"VL_COLD void {view}_before(vl_instance *x, const {at.name}_key *key)"):
+        out.line(f"{same} {{ return {at.code}_equal(p, q); }}")
+        with out.block(f"VL_COLD void {view}_before(vl_instance *x, const {at.code}_key *key)"):
             out.line(f"vl_feed *f = &x->feeds[{feed.view}];")
-            first = f"vl_feed_first(f, key, sizeof *key, {at.name}_hash(key), {view}_same)"
+            first = f"vl_feed_first(f, key, sizeof *key, {at.code}_hash(key), {view}_same)"
             out.line(f"if (!{first}) return;")
             out.line("f->sign = -1;")
             out.line(f"{view}_show(x, key, f);")
         with out.block(f"VL_COLD void {view}_after(vl_instance *x)"):
             out.line(f"vl_feed *f = &x->feeds[{feed.view}];")
-            out.line(f"const {at.name}_key *keys = (const void *)f->keys;")
+            out.line(f"const {at.code}_key *keys = (const void *)f->keys;")
             out.line(f"for (uint64_t i = 0; i < f->count; i++) {view}_show(x, &keys[i], f);")
     for name in sorted(fed_records(feeds)):
         _tell(out, records[name], [feed for feed in feeds if name in feed.keys], records)
@@ -152,7 +152,7 @@ def write_feeds(
 
 def _tell(out: Writer, at: CRecord, feeds: Iterable[Feed], records: Mapping[str, CRecord]) -> None:
     """An entry is about to change: tell the views that are followed."""
-    with out.block(f"VL_COLD void {at.name}_before(vl_instance *x, const {at.name}_record *e)"):
+    with out.block(f"VL_COLD void {at.name}_before(vl_instance *x, const {at.code}_record *e)"):
         for feed in feeds:
             shown = records[feed.loop.record]
             places = list(enumerate(feed.keys[at.record.name]))
@@ -164,7 +164,7 @@ def _tell(out: Writer, at: CRecord, feeds: Iterable[Feed], records: Mapping[str,
                 if taken:
                     bits = (f"(uint32_t)(e->key.nulls >> {own} & 1) << {i}" for i, own in taken)
                     parts.append(f".nulls = {' | '.join(bits)}")
-                out.line(f"const {shown.name}_key key = {{{', '.join(parts)}}};")
+                out.line(f"const {shown.code}_key key = {{{', '.join(parts)}}};")
                 out.line(f"v{feed.view}_before(x, &key);")
 
 

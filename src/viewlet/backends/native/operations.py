@@ -237,10 +237,10 @@ class Operations:
             ]
             self.out.line(f"const bool {found} = {' || '.join(nonzero)};")
         else:
-            key, absent = self.key(at, f"{at.name}_key", list(enumerate(op.keys)))
-            find = f"{at.name}_look(a, {at.map}, &{key})"
+            key, absent = self.key(at, f"{at.code}_key", list(enumerate(op.keys)))
+            find = f"{at.code}_look(a, {at.map}, &{key})"
             find = find if absent is None else f"{absent} ? NULL : {find}"
-            self.out.line(f"{at.name}_record *const {entry} = {find};")
+            self.out.line(f"{at.code}_record *const {entry} = {find};")
             self._read(at, op.reads, f"{entry}->", entry)
             self.out.line(f"const bool {found} = {entry} != NULL;")
             self.entries[op.found.name] = entry
@@ -250,14 +250,14 @@ class Operations:
     def _loop(self, op: Loop) -> None:
         at = self.records[op.record]
         entry = self.out.fresh("e")
-        record = f"{at.name}_record"
+        record = f"{at.code}_record"
         if whole_order(at) is not None:
             self._scan(at, op, entry)
             return
         if not op.bound:
             head = (
-                f"for (const {record} *{entry} = {at.name}_next(a, {at.map}, NULL); {entry}; "
-                f"{entry} = {at.name}_next(a, {at.map}, ({record} *){entry}))"
+                f"for (const {record} *{entry} = {at.code}_next(a, {at.map}, NULL); {entry}; "
+                f"{entry} = {at.code}_next(a, {at.map}, ({record} *){entry}))"
             )
             with self.out.block(head):
                 self.entry(at, op, entry)
@@ -273,30 +273,30 @@ class Operations:
             find = f"{index}_find(a, {at.map}, &s->{at.name}.{index}, &{key})"
             find = find if absent is None else f"{absent} ? (vl_slice){{0}} : {find}"
             with self.out.block(f"for (vl_slice {rows} = {find}; {rows}.n-- > 0;)"):
-                self.out.line(f"const {record} *{entry} = {at.name}_at(a, {at.map}, {rows}.ids[{rows}.n]);")
+                self.out.line(f"const {record} *{entry} = {at.code}_at(a, {at.map}, {rows}.ids[{rows}.n]);")
                 self.entry(at, op, entry)
 
     def _scan(self, at: CRecord, op: Loop, entry: str) -> None:
         """A loop along the index that holds the entries."""
         with self.out.block():
-            key, absent = self.key(at, f"{at.name}_key", op.bound)
+            key, absent = self.key(at, f"{at.code}_key", op.bound)
             own = self.out.fresh("q")
-            self.out.line(f"{at.name}_record {own} = {{.key = {key}}};")
-            first, following = (f"{at.name}_in(a, &s->{at.name}, {e}, &{own})" for e in ("NULL", entry))
+            self.out.line(f"{at.code}_record {own} = {{.key = {key}}};")
+            first, following = (f"{at.code}_in(a, &s->{at.name}, {e}, &{own})" for e in ("NULL", entry))
             first = first if absent is None else f"{absent} ? NULL : {first}"
-            head = f"const {at.name}_record *{entry} = {first}; {entry}; {entry} = {following}"
+            head = f"const {at.code}_record *{entry} = {first}; {entry}; {entry} = {following}"
             with self.out.block(f"for ({head})"):
                 self.entry(at, op, entry)
 
     def _walk(self, at: CRecord, op: Loop, entry: str) -> None:
         """A loop along the places of one home."""
         with self.out.block():
-            key, absent = self.key(at, f"{at.name}_key", op.bound)
+            key, absent = self.key(at, f"{at.code}_key", op.bound)
             place = self.out.fresh("q")
             with self.out.block("" if absent is None else f"if (!{absent})"):
-                self.out.line(f"{at.name}_place {place} = {at.name}_home(a, {at.map}, &{key});")
-                step = f"{at.name}_along(a, {at.map}, &{place}, &{key})"
-                with self.out.block(f"for (const {at.name}_record *{entry}; ({entry} = {step}) != NULL;)"):
+                self.out.line(f"{at.code}_place {place} = {at.code}_home(a, {at.map}, &{key});")
+                step = f"{at.code}_along(a, {at.map}, &{place}, &{key})"
+                with self.out.block(f"for (const {at.code}_record *{entry}; ({entry} = {step}) != NULL;)"):
                     self.entry(at, op, entry)
 
     def entry(self, at: CRecord, op: Loop, entry: str) -> None:
@@ -436,7 +436,7 @@ class Operations:
             apart = at.apart and not op.later and (not op.whole or adds_alike(at))
             test = " || ".join(is_set(value) for _, value in amounts)
             with self.out.block("" if apart or self._is_sure(op) else f"if ({test})"):
-                key, absent = self.key(at, f"{at.name}_key", list(enumerate(op.keys)))
+                key, absent = self.key(at, f"{at.code}_key", list(enumerate(op.keys)))
                 assert absent is None, f"a key of {op.record} does not fit its column"
                 if op.later:
                     self._note(at, key, amounts)
@@ -445,7 +445,7 @@ class Operations:
                 else:
                     entry = self.out.fresh("e")
                     known = f"VL_LIKELY({seen} != NULL) ? {seen} : " if seen else ""
-                    self.out.line(f"{at.name}_record *{entry} = {known}{self._touch(at, key)};")
+                    self.out.line(f"{at.code}_record *{entry} = {known}{self._touch(at, key)};")
                     if at.again:
                         self.out.line(f"s->{at.name}.last = {entry}->id;")
                     change_entry(self.out, at, entry, amounts, whole=op.whole)
@@ -453,8 +453,8 @@ class Operations:
     def _touch(self, at: CRecord, key: str) -> str:
         """The entry of a key; the one after the last, if keys come as they came before."""
         if at.again:
-            return f"{at.name}_guess(a, {at.map}, s->{at.name}.last + 1, &{key})"
-        return f"{at.name}_touch(a, {at.map}, &{key})"
+            return f"{at.code}_guess(a, {at.map}, s->{at.name}.last + 1, &{key})"
+        return f"{at.code}_touch(a, {at.map}, &{key})"
 
     def _add_apart(self, at: CRecord, key: str, seen: str, amounts: Amounts) -> None:
         """Leave the addition to the function of its record."""
@@ -488,18 +488,18 @@ class Operations:
     def _empty(self, at: CRecord) -> None:
         """All at once, unless somebody wants to know of every entry that goes."""
         if not (at.fed or at.noted or is_noted(at.record)):
-            self.out.line(f"{at.name}_clear(a, {at.map});")
+            self.out.line(f"{at.code}_clear(a, {at.map});")
             return
-        with self.out.block(f"for ({at.name}_record *e = {at.name}_from(a, {at.map}, 1); e;)"):
+        with self.out.block(f"for ({at.code}_record *e = {at.code}_from(a, {at.map}, 1); e;)"):
             self.out.line("const uint32_t id = e->id;")
             self._clear_entry([field.name for field in at.record.fields], at)
-            self.out.line(f"e = {at.name}_from(a, {at.map}, id + 1);")
+            self.out.line(f"e = {at.code}_from(a, {at.map}, id + 1);")
 
     def _reset(self, at: CRecord) -> None:
         """Every entry stays where it is, with zeros."""
         self.out.line(f"s->{at.name}.last = 0;")
-        head = f"for ({at.name}_record *t = {at.name}_next(a, {at.map}, NULL); t; "
-        with self.out.block(f"{head}t = {at.name}_next(a, {at.map}, t))"):
+        head = f"for ({at.code}_record *t = {at.code}_next(a, {at.map}, NULL); t; "
+        with self.out.block(f"{head}t = {at.code}_next(a, {at.map}, t))"):
             self._zero(at, "t", [field.name for field in at.record.fields])
 
     def _zero(self, at: CRecord, entry: str, fields: Sequence[str]) -> None:
@@ -516,16 +516,16 @@ class Operations:
         keys = ", ".join(f".k{i} = {{0}}->key.k{i}" for i in width) + nulls.replace("{}", "{0}")
         there = self.out.fresh("n")
         self.out.line(f"uint64_t {there} = 0;")
-        with self.out.block(f"for ({new.name}_record *t = {new.name}_from(a, {new.map}, 1); t;)"):
+        with self.out.block(f"for ({new.code}_record *t = {new.code}_from(a, {new.map}, 1); t;)"):
             self.out.line("const uint32_t id = t->id;")
-            self.out.line(f"const {at.name}_key key = {{{keys.format('t')}}};")
+            self.out.line(f"const {at.code}_key key = {{{keys.format('t')}}};")
             with self.out.block(f"if (VL_UNLIKELY({empty(new).replace('(r)', 't')}))"):
-                self.out.line(f"{at.name}_record *e = {at.name}_look(a, {at.map}, &key);")
+                self.out.line(f"{at.code}_record *e = {at.code}_look(a, {at.map}, &key);")
                 with self.out.block("if (e)"):
                     self._clear_entry(op.fields, at)
-                self.out.line(f"{new.name}_leave(a, {new.map}, t);")
+                self.out.line(f"{new.code}_leave(a, {new.map}, t);")
             with self.out.block("else"):
-                self.out.line(f"{at.name}_record *e = {at.name}_guess(a, {at.map}, id, &key);")
+                self.out.line(f"{at.code}_record *e = {at.code}_guess(a, {at.map}, id, &key);")
                 tell_before(self.out, at, "e")
                 remember(self.out, at, "e")
                 see(self.out, at, "e")
@@ -534,8 +534,8 @@ class Operations:
                 watch(self.out, at, "e", [own for own, _ in pairs])
                 note_seen(self.out, at, "e")
                 self.out.line(f"{there} += !({empty(at).replace('(r)', 'e')});")
-                self.out.line(f"{at.name}_leave(a, {at.map}, e);")
-            self.out.line(f"t = {new.name}_from(a, {new.map}, id + 1);")
+                self.out.line(f"{at.code}_leave(a, {at.map}, e);")
+            self.out.line(f"t = {new.code}_from(a, {new.map}, id + 1);")
         with self.out.block(f"if ({at.count} != {there})"):  # there are others
             self._clear_others(op, at, new, keys)
 
@@ -546,17 +546,17 @@ class Operations:
         see(self.out, at, "e")
         self._zero(at, "e", fields)
         note_seen(self.out, at, "e")
-        self.out.line(f"{at.name}_leave(a, {at.map}, e);")
+        self.out.line(f"{at.code}_leave(a, {at.map}, e);")
 
     def _clear_others(self, op: Assign, at: CRecord, new: CRecord, keys: str) -> None:
         """The fields of entries whose key is not in the temporary become 0."""
-        head = f"for ({at.name}_record *e = {at.name}_from(a, {at.map}, 1); e;)"
+        head = f"for ({at.code}_record *e = {at.code}_from(a, {at.map}, 1); e;)"
         with self.out.block(head):
             self.out.line("const uint32_t id = e->id;")
-            self.out.line(f"const {new.name}_key key = {{{keys.format('e')}}};")
-            with self.out.block(f"if (!{new.name}_look(a, {new.map}, &key))"):
+            self.out.line(f"const {new.code}_key key = {{{keys.format('e')}}};")
+            with self.out.block(f"if (!{new.code}_look(a, {new.map}, &key))"):
                 self._clear_entry(op.fields, at)
-            self.out.line(f"e = {at.name}_from(a, {at.map}, id + 1);")
+            self.out.line(f"e = {at.code}_from(a, {at.map}, id + 1);")
 
     def _emit(self, row: Sequence[Scalar], amount: Amount) -> None:
         cells, weight = self.out.fresh("c"), self.out.fresh("d")

@@ -68,9 +68,9 @@ class _Step:
         name = self.at.name
         key = self.at.record.keys[self.keys[0][0]]
         wide, narrow = (str(int(kind)) for kind in _widths(self.column, key))
-        index = "0" if self.index == name else f"offsetof(program_state, {name}.{self.index})"
+        index = "0" if self.index == self.at.code else f"offsetof(program_state, {name}.{self.index})"
         at = f"offsetof(program_state, {name}.map), {index}"
-        return f"{self.what}, {self.ahead}, {start}, {wide}, {narrow}, sizeof({name}_record), {at}"
+        return f"{self.what}, {self.ahead}, {start}, {wide}, {narrow}, sizeof({self.at.code}_record), {at}"
 
 
 def write_rows(
@@ -257,8 +257,8 @@ def _records_of(steps: list[_Step]) -> list[CRecord]:
 def _is_large(at: CRecord) -> str:
     """The condition that the entries of a record have left the cache."""
     if whole_order(at) is None:
-        return f"{at.name}_is_large({at.map})"
-    return f"s->{at.name}.ordered_bytes > VL_LARGE_MAP * sizeof({at.name}_record)"
+        return f"{at.code}_is_large({at.map})"
+    return f"s->{at.name}.ordered_bytes > VL_LARGE_MAP * sizeof({at.code}_record)"
 
 
 def _lookups(body: Block, columns: set[str], records: Mapping[str, CRecord]) -> Iterator[Lookup]:
@@ -288,7 +288,7 @@ def _placing(at: CRecord, keys: tuple[Argument, ...]) -> tuple[tuple[int, Argume
 def _steps(lookup: Lookup, records: Mapping[str, CRecord], *, looped: bool) -> Iterator[_Step]:
     """Slots of a hash table, then what they lead to; the entries of a slice, if there is a loop over them."""
     record, keys = lookup
-    at, index = records[record], records[record].name
+    at, index = records[record], records[record].code
     if len(keys) == len(at.record.keys) or tuple(i for i, _ in keys) == at.record.home:
         calls, kinds = [f"{index}_prefetch(a, {at.map}, {{key}})"], ["SLOT", "RECORD"]
         if at.pooled:

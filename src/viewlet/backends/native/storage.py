@@ -6,7 +6,7 @@ where they are small and have no further index, else in a pool with stable ids.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import zip_longest
 from typing import TypeAlias
@@ -30,9 +30,13 @@ Member: TypeAlias = tuple[str, str, int]
 
 @dataclass(frozen=True, slots=True)
 class CRecord:
-    """A record with its C name; ``r3_key``, ``r3_record``, ``r3_find`` and so on belong to ``r3``."""
+    """A record with its C name, and that of the first one laid out alike, whose types and functions it has.
+
+    So ``r3_key``, ``r3_record``, ``r3_find`` serve ``r7`` as well, if its ``code`` is ``r3``.
+    """
 
     name: str
+    code: str
     record: Record
     apart: bool = False
     """Has it a function that adds to an entry?"""
@@ -85,7 +89,17 @@ class CRecord:
 
     def slice(self, positions: tuple[int, ...]) -> str:
         """The C name of the slice index on some key positions."""
-        return f"{self.name}s{self.record.slices.index(positions)}"
+        return f"{self.code}s{self.record.slices.index(positions)}"
+
+    @property
+    def layout(self) -> Hashable:
+        """What decides types and functions, but for their names."""
+        record = self.record
+        if record.orders or record.signed:
+            return self.name
+        keys = tuple((stored_form(key.type), key.nullable) for key in record.keys)
+        forms = tuple(field_form(field.type) for field in record.fields)
+        return keys, forms, record.home, record.slices, self.pooled, self.noted, self.again
 
 
 def name_records(
@@ -106,8 +120,9 @@ def name_records(
     """
     rounds = any(at.role == "map" and f.type.is_floating for at in records.values() for f in at.fields)
     noted = rounds or crossing
-    return {
+    named = {
         name: CRecord(
+            f"r{i}",
             f"r{i}",
             _settled(record, noted=noted or name in fed),
             apart and bool(record.keys),
@@ -118,6 +133,8 @@ def name_records(
         )
         for i, (name, record) in enumerate(records.items())
     }
+    first: dict[Hashable, str] = {}
+    return {name: replace(at, code=first.setdefault(at.layout, at.name)) for name, at in named.items()}
 
 
 def _settled(record: Record, *, noted: bool) -> Record:
