@@ -32,6 +32,7 @@ from viewlet.calculus.nodes import (
 )
 from viewlet.calculus.schedule import binds_all
 from viewlet.calculus.simplify import simplify_query, simplify_term
+from viewlet.core.later import Later
 from viewlet.core.names import Names
 from viewlet.core.scalar import Const, Scalar, Var, substitute, variables
 from viewlet.errors import CompileError, ProgramSizeError
@@ -70,7 +71,7 @@ class Compiler:
     statistics: Statistics = field(default_factory=Statistics)
     views: dict[str, View] = field(default_factory=dict)
     registry: MapRegistry = field(init=False)
-    _statements: dict[tuple[str, str, str], tuple[Statement, ...]] = field(default_factory=dict)
+    _statements: Later[tuple[str, str, str], tuple[Statement, ...]] = field(default_factory=Later)
     _queries: dict[str, plan_nodes.Query] = field(default_factory=dict)
     _by_row: set[tuple[str, str]] = field(default_factory=set)
     _caches: ViewCaches = field(init=False)
@@ -162,7 +163,7 @@ class Compiler:
         gone = [m for m in self.registry.maps if m not in needed]
         self.registry.forget(gone)
         self._caches.forget(gone)
-        self._statements = {at: s for at, s in self._statements.items() if at[0] in needed}
+        self._statements = Later({at: s for at, s in self._statements.items() if at[0] in needed})
         return gone
 
     def obstacles(self, name: str) -> tuple[str, ...]:
@@ -195,8 +196,8 @@ class Compiler:
         return Program(
             tables={name: self.catalog[name] for name in read},
             maps=dict(self.registry.maps),
-            triggers=self._triggers("tuple"),
-            batch_triggers=self._triggers("batch"),
+            triggers=Later(self._triggers("tuple")),
+            batch_triggers=Later(self._triggers("batch")),
             views=dict(self.views),
         )
 

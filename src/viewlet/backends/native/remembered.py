@@ -28,6 +28,7 @@ from pathlib import Path
 from typing import Any
 
 from viewlet.backends.native.build import cache_directory
+from viewlet.core.later import Later
 
 COMPILER = Path(__file__).parents[2]
 """The package: an entry that other files of it made is never found."""
@@ -74,9 +75,7 @@ def _no_collection() -> Iterator[None]:
 
 def remember(key: str, value: object) -> None:
     """Keep a value under a key; a disk that is full is no reason to fail."""
-    written = io.BytesIO()
-    _Pickler(written, protocol=5).dump(value)
-    data = written.getvalue()
+    data = _written(value)
     path = _path(key)
     try:
         path.parent.mkdir(mode=0o700, exist_ok=True)
@@ -88,6 +87,12 @@ def remember(key: str, value: object) -> None:
         return
 
 
+def _written(value: object) -> bytes:
+    into = io.BytesIO()
+    _Pickler(into, protocol=5).dump(value)
+    return into.getvalue()
+
+
 class _Pickler(pickle.Pickler):
     """Writes frozen nodes so that they are read in half the time.
 
@@ -96,6 +101,8 @@ class _Pickler(pickle.Pickler):
 
     def reducer_override(self, value: Any) -> Any:
         """How to make a node again; as usual for anything else."""
+        if isinstance(value, Later):
+            return Later, (value.written(_written),)
         kind = type(value)
         if not is_dataclass(kind) or not _is_frozen_in_slots(kind):
             return NotImplemented
