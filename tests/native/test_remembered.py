@@ -8,8 +8,13 @@ from pathlib import Path
 import pytest
 
 import viewlet
+from viewlet.backends.base import Change
 from viewlet.backends.native import engine as native
 from viewlet.backends.native.remembered import key_of, recall, remember
+from viewlet.core.later import Later
+from viewlet.sql import compile_query
+from viewlet.sql.catalog import Catalog
+from viewlet.sql.parse import parse
 
 pytestmark = pytest.mark.native
 
@@ -67,3 +72,25 @@ def test_a_view_is_compiled_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(native, "triggers_to_loops", compiled)
     monkeypatch.setattr(native.Compiler, "add", compiled)
     assert rows([(1, 7)]) == [(1, 7)]
+
+
+def test_statements_are_read_only_for_who_asks() -> None:
+    catalog = Catalog(
+        statement.table for statement in parse("CREATE TABLE r (a INT, b INT); CREATE TABLE s (a INT, c INT)")
+    )
+    query = compile_query("SELECT SUM(b * c) x FROM r, s WHERE r.a = s.a", catalog)
+
+    def created(*views: str) -> native.NativeEngine:
+        engine = native.NativeEngine()
+        for view in views:
+            engine.create(view, query, catalog, {"r": {}, "s": {}}, "higher_order")
+        engine.apply("r", [Change((1, 2), 1)], "tuple", frozenset())
+        engine.apply("s", [Change((1, 3), 1)], "tuple", frozenset())
+        assert [engine.output(view) for view in views] == [{(6,): 1}] * len(views)
+        return engine
+
+    first, again = created("v"), created("v")
+    told = [again.program.triggers, again.program.batch_triggers, again._compiler._statements]
+    assert [part.is_read for part in told if isinstance(part, Later)] == [False] * 3
+    assert again.program.triggers == first.program.triggers
+    created("v", "w")  # what was recalled goes on from there
