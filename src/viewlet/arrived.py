@@ -63,13 +63,14 @@ class Arrived:
 
     def _index(self) -> KeyPlaces:
         """The places of all keys of the log."""
-        start = 0
+        start, waiting = 0, []
         for changes in self.log:
             behind = min(max(self._indexed - start, 0), len(changes))
             if behind < len(changes):
-                keys = changes.batch.slice(behind).select(self._slots)
-                self._places.put(keys, np.arange(start + behind, start + len(changes)))
+                waiting.append(changes.batch.slice(behind).select(self._slots))
             start += len(changes)
+        if waiting:
+            self._places.put(pa.concat_batches(waiting), np.arange(self._indexed, start))
         self._indexed = start
         return self._places
 
