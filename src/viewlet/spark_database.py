@@ -32,6 +32,7 @@ from viewlet.values import to_arrow
 from viewlet.workers import Traffic
 
 FOLDER = "spark.viewlet.database"
+PARTITION = "spark.viewlet.partition."
 
 
 def connect_spark(
@@ -71,6 +72,16 @@ def folder_of(spark: Any) -> str | None:
     return found
 
 
+def declared_columns(spark: Any) -> dict[str, str]:
+    """The columns by which a session declares maps of tables to be partitioned, by table."""
+    settings: Mapping[str, str] = spark.conf.getAll
+    return {
+        name.removeprefix(PARTITION).lower(): column.lower()
+        for name, column in settings.items()
+        if name.startswith(PARTITION)
+    }
+
+
 def _uri(folder: str | os.PathLike[str]) -> str:
     """A Hadoop path as it is; a path of this machine with its scheme."""
     return folder if isinstance(folder, str) else Path(folder).absolute().as_uri()
@@ -93,7 +104,7 @@ class SparkDatabase(Database):
         super()._create_table(statement)
 
     def _engine(self, strategy: Strategy) -> SparkEngine:
-        engine = SparkEngine(on_spark(self._spark))
+        engine = SparkEngine(on_spark(self._spark), declared_columns(self._spark))
         self._started.append(engine)
         return engine
 

@@ -21,7 +21,7 @@ from viewlet.backends.spark.cluster import SparkCluster
 from viewlet.backends.spark.engine import SparkEngine, on_spark
 from viewlet.backends.spark.partition import PartitionCode
 from viewlet.database import Database
-from viewlet.errors import BackendError, DataError, SqlError, ValueRangeError
+from viewlet.errors import BackendError, CompileError, DataError, SqlError, ValueRangeError
 from viewlet.workers import Workers
 from viewlet.workers.jobs import Executors, Jobs
 from viewlet.workers.lines import Lines
@@ -358,6 +358,18 @@ def test_the_guide(spark: Any) -> None:
     examples = doctest.DocTestParser().get_doctest(page.read_text(), {"spark": spark}, "spark.md", None, 0)
     assert len(examples.examples) > 10
     assert doctest.DocTestRunner(optionflags=doctest.ELLIPSIS).run(examples).failed == 0
+
+
+def test_a_session_declares_columns(spark_with: Callable[..., Any]) -> None:
+    sql = "SELECT g, sum(v) AS v FROM T GROUP BY g"
+    for settings, place in (({}, "at Local"), ({"spark.viewlet.partition.T": "G"}, "at Dist(g)")):
+        with viewlet.connect(spark_with(settings)) as db:
+            db.execute("CREATE TABLE T (g VARCHAR, v BIGINT)")
+            assert place in db.explain(sql)
+    with viewlet.connect(spark_with({"spark.viewlet.partition.t": "h"})) as db:
+        db.execute("CREATE TABLE t (g VARCHAR, v BIGINT)")
+        with pytest.raises(CompileError, match="partition_by: table 't' has no column 'h'; there are g, v"):
+            db.explain(sql)
 
 
 def test_engine_with_declared_columns(spark: Any) -> None:
