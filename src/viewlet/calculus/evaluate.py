@@ -60,12 +60,22 @@ class Store(Protocol):
         """
 
 
+class Rounded(float):
+    """A DOUBLE sum: scalars read it rounded, but as a multiplicity it is as exact as what it sums.
+
+    So sums of sums are those of all that is summed, and what was added can be taken off again.
+    """
+
+    __slots__ = ("exact",)
+    exact: Number
+
+
 def number(value: types.Value, kind: Type) -> Number:
     """A value as a multiplicity; NULL counts as 0, as it does where a condition is about to drop it."""
     if value is None:
         return 0
     if kind.is_floating:
-        return Fraction(float(value))
+        return value.exact if isinstance(value, Rounded) else Fraction(float(value))
     return int(value)
 
 
@@ -74,7 +84,9 @@ def value_of(total: Number, kind: Type) -> types.Value:
     if not kind.is_floating:
         return int(total)
     try:
-        return float(total)
+        value = Rounded(total)
+        value.exact = total
+        return value
     except OverflowError:
         raise ValueRangeError("SUM: the total is out of range for DOUBLE") from None
 

@@ -10,6 +10,7 @@
 | :class:`RpaiTree` | ``rpai.py`` | prefix sums while whole ranges of *keys* shift |
 | :class:`RangeTree` | ``rbst.py`` | range sum and maximum while whole ranges of *values* change |
 | :class:`OrderedMultiset` | ``multiset.py`` | least, greatest, k-th, top-k under deletions |
+| :class:`Grid` | ``grid.py`` | amounts of DOUBLE as integers, for sums that no order rounds (no tree: O(1)) |
 | :class:`BoundaryCursor` | ``cursor.py`` | a moving threshold: a few steps, or one descent |
 
 All trees are the one treap of ``treap.py`` with different annotations.
@@ -18,6 +19,7 @@ All trees are the one treap of ``treap.py`` with different annotations.
 from viewlet.indexes.best import BestMap
 from viewlet.indexes.cursor import BoundaryCursor
 from viewlet.indexes.fenwick import FenwickMap
+from viewlet.indexes.grid import Grid
 from viewlet.indexes.maximum import MaximumMap
 from viewlet.indexes.multiset import OrderedMultiset
 from viewlet.indexes.ordered import Boundary, OrderedMap
@@ -31,6 +33,7 @@ __all__ = [
     "Boundary",
     "BoundaryCursor",
     "FenwickMap",
+    "Grid",
     "MaximumMap",
     "Number",
     "OrderedMap",

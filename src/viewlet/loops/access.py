@@ -5,10 +5,10 @@ index on exactly these positions; if they decide the other keys, the unique inde
 both. A loop with none bound scans. Edges, spans, peaks and visits use an ordered index along their axis, with
 the fields that any of them sums. Nothing else gets an index.
 
-An ordered index of sums under integer keys may be dense. Keys that nobody has inserted are asked in it then:
-that must not cost more than a comparison, nor fail. If nothing else looks for the entries of a record, its
-ordered index may hold them all by itself. That includes a loop over all of them that seeks its own key: in
-the order of keys, every search begins where it ends.
+An ordered index of sums under integer keys may be dense, but for those of DOUBLE, which fill wide integers.
+Keys that nobody has inserted are asked in it then: that must not cost more than a comparison, nor fail. If
+nothing else looks for the entries of a record, its ordered index may hold them all by itself. That includes a
+loop over all of them that seeks its own key: in the order of keys, every search begins where it ends.
 """
 
 from __future__ import annotations
@@ -122,7 +122,8 @@ def _orders(
             own = tuple(f.name for f in record.fields if f.name in fields)
             counts = axis.holds == "sums" and _is_integer(record.keys[axis.position].type)
             known = () if axis.by or not counts else tuple(sorted(points.get((name, axis), ())))
-            dense = counts and (name, axis) not in sparse
+            exact = not any(f.type.is_floating for f in record.fields if f.name in fields)
+            dense = counts and exact and (name, axis) not in sparse
             orders.append(Order(axis, own, dense, known, dense and (name, axis) in marked))
     return tuple(orders)
 

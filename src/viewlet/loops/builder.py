@@ -99,13 +99,14 @@ class GetBuilder:
 
 @dataclass(slots=True)
 class SpanBuilder:
-    """Sums between two edges, to which readers may add fields."""
+    """Sums between two edges, to which readers may add fields: those of DOUBLE to spans of their own."""
 
     record: Record
     along: Along
     start: Limit | None
     stop: Limit | None
     needs: tuple[tuple[str, str], ...]
+    rounds: bool
     variables: Variables
     reads: dict[str, Var] = field(default_factory=dict)
     scans: dict[str, Block] = field(default_factory=dict)
@@ -116,7 +117,7 @@ class SpanBuilder:
             kind = next(f.type for f in self.record.fields if f.name == name)
             what = ("span", self.along, self.start, self.stop, self.needs, name)
             self.reads[name] = self.variables.of(what, f"{self.record.name}_{name}", kind, False)
-            self.scans[name] = scan() if self.needs else ()
+            self.scans[name] = scan() if self.needs or self.rounds else ()
         return self.reads[name]
 
     def take_over(self, other: SpanBuilder) -> None:
@@ -126,7 +127,8 @@ class SpanBuilder:
 
     def freeze(self) -> Op:
         """The finished operation."""
-        scans = tuple(Total((self.reads[name],), body) for name, body in self.scans.items() if self.needs)
+        aside = self.scans.items() if self.needs or self.rounds else ()
+        scans = tuple(Total((self.reads[name],), body) for name, body in aside)
         return Span(self.along, self.start, self.stop, tuple(self.reads.items()), self.needs, scans)
 
 
@@ -293,7 +295,7 @@ class BlockBuilder:
 
     def span(self, new: SpanBuilder) -> SpanBuilder:
         """The sums between two edges."""
-        found = self._bind_once(("span", new.along, new.start, new.stop, new.needs), lambda: new)
+        found = self._bind_once(("span", new.along, new.start, new.stop, new.needs, new.rounds), lambda: new)
         assert isinstance(found, SpanBuilder)
         return found
 

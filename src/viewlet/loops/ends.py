@@ -78,6 +78,10 @@ def _end(lowering: Lowering, factor: Extremum, end: End, block: BlockBuilder, en
 
     def visit(at: BlockBuilder, found: Env, _: Product) -> None:
         searching = Searching(lowering, end.interval, axis, at, found)
+        if searching.rounds():
+            lowering.storage.scanned.add(end.interval.atom.name)
+            at.last(Offer(lowering.scanned_extremum(factor, at, found)))
+            return
         start, stop = searching.edges()
         what = (searching.along, start, stop, factor.op == "max", True)
         visit = at.visit(what, place.record, _sums(lowering, factor, searching, env))

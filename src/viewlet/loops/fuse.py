@@ -98,7 +98,7 @@ def _both(x: Op, y: Op, sums: bool) -> Op | None:
             return None if body is None else replace(x, body=body)
         case Get(), Get() if (x.record, x.keys, x.found) == (y.record, y.keys, y.found):
             return replace(x, reads=_reads(x.reads, y.reads))
-        case Span(), Span() if (x.along, x.start, x.stop, x.needs) == (y.along, y.start, y.stop, y.needs):
+        case Span(), Span() if _same_way(x, y):
             scans = {scan.vars: scan for scan in (*x.scans, *y.scans)}
             return replace(x, reads=_reads(x.reads, y.reads), scans=tuple(scans.values()))
         case Add(), Add() if replace(x, amounts=()) == replace(y, amounts=()):
@@ -113,6 +113,12 @@ def _both(x: Op, y: Op, sums: bool) -> Op | None:
             return Yield((*x.amounts, *y.amounts))
         case _:
             return x if x == y else None
+
+
+def _same_way(x: Span, y: Span) -> bool:
+    """Are they between the same edges, and scanned instead or not?"""
+    ways = [(span.along, span.start, span.stop, span.needs, bool(span.scans)) for span in (x, y)]
+    return ways[0] == ways[1]
 
 
 def _reads(a: tuple[Read, ...], b: tuple[Read, ...]) -> tuple[Read, ...]:

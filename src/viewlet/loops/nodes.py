@@ -344,7 +344,8 @@ class Span:
     """Sums over the entries from one edge to another; entries with NULL in the ordered column are in none.
 
     While a field in ``needs`` (of a record) is negative anywhere, the edges mean nothing: the ``scans`` then
-    compute the same variables as ``reads``.
+    compute the same variables as ``reads``. So they do while a field of DOUBLE that is needed or read has an
+    amount that the index cannot add up exactly.
     """
 
     along: Along

@@ -38,7 +38,21 @@ from viewlet.core.node import transform
 from viewlet.core.scalar import Call, Const, Scalar, Var, call, substitute, variables
 from viewlet.core.types import wide
 from viewlet.loops.builder import BlockBuilder, SpanBuilder, nonzero
-from viewlet.loops.nodes import Along, Axis, Block, Limit, Product, Running, Seek, Span, Yield, operations
+from viewlet.loops.nodes import (
+    Along,
+    Axis,
+    Block,
+    Gather,
+    Limit,
+    Loop,
+    Product,
+    Running,
+    Seek,
+    Span,
+    Yield,
+    body_of,
+    operations,
+)
 from viewlet.loops.ranges import can_fail
 from viewlet.loops.served import best_axis, is_ordered
 from viewlet.loops.storage import AtomPlace
@@ -97,26 +111,23 @@ def _axis(place: AtomPlace, key: Var) -> Axis:
 
 
 def _is_served(lowering: Lowering, search: Search, env: Env) -> bool:
-    """Has the key an order, and are all sums exact? What rounding does to a DOUBLE sum depends on its way.
-
-    A value of the key that is given already would be a condition besides.
-    """
+    """Has the key an order? A value of it that is given already would be a condition besides."""
     if any(isinstance(f, Let | Lift | Extremum) and f.var.name in env for f in search.dependents):
         return False
-    layout = lowering.storage.layout
-    needs = [(layout.places[name].record, layout.places[name].field) for name in search.needs]
-    return _is_exact(lowering, search.atom, search.key) and not any(
-        field.type.is_floating
-        for record, name in needs
-        for field in lowering.storage.records[record].fields
-        if field.name == name
-    )
+    return _has_order(lowering, search.atom, search.key)
 
 
-def _is_exact(lowering: Lowering, atom: MapRef, key: Var) -> bool:
+def _has_order(lowering: Lowering, atom: MapRef, key: Var) -> bool:
     place = lowering.storage.place(atom)
-    kind = next(field.type for field in place.record.fields if field.name == place.field)
-    return is_ordered(place.record.keys[place.arguments.index(key)].type) and not kind.is_floating
+    return is_ordered(place.record.keys[place.arguments.index(key)].type)
+
+
+def _goes_through(block: Block) -> bool:
+    """Does a block go through entries, apart from what stands aside of its searches?"""
+    return any(
+        isinstance(op, Loop | Gather) or (not isinstance(op, Span) and _goes_through(body_of(op)))
+        for op in block
+    )
 
 
 @dataclass(slots=True)
@@ -130,6 +141,8 @@ class Searching:
     env: Env
     nested: set[str] = field(default_factory=set)
     """The maps that searches inside the conditions need besides."""
+    adds: bool = False
+    """Does a walk add up, where it asks, what no index tells?"""
 
     @property
     def place(self) -> AtomPlace:
@@ -152,11 +165,27 @@ class Searching:
         """Where the conditions begin to hold, and where they end."""
         return self._edge(self.search.rising, holds=False), self._edge(self.search.falling, holds=True)
 
+    def rounds(self) -> bool:
+        """Would conditions compare DOUBLE sums that are added up on the way? Rounding makes these waver, so
+        that no edge is sure. What an index tells is exact (``runtime/grid.h``)."""
+        records = self.lowering.storage.records
+        rounded = {(name, f.name) for name in records for f in records[name].fields if f.type.is_floating}
+        if not rounded:
+            return False
+        trial = replace(self, block=BlockBuilder(self.block.variables, self.block), nested=set())
+        trial.edges()
+        return trial.adds and not rounded.isdisjoint(trial.needs)
+
     def total(self) -> Var:
         """The sum of all entries with a key between the edges."""
         place = self.place
+        kind = next(f.type for f in place.record.fields if f.name == place.field)
+        if self.rounds():
+            self.lowering.storage.scanned.add(self.search.atom.name)
+            return self.block.total(self._scan(), kind, place.field)
         start, stop = self.edges()
-        span = SpanBuilder(place.record, self.along, start, stop, self.needs, self.block.variables)
+        rounds, variables = kind.is_floating, self.block.variables
+        span = SpanBuilder(place.record, self.along, start, stop, self.needs, rounds, variables)
         return self.block.span(span).read_or(place.field, self._scan)
 
     def _scan(self) -> Block:
@@ -230,7 +259,7 @@ class Searching:
 
     def running(self, lift: Lift, atom: MapRef, key: Var, *, behind: bool) -> tuple[Along, Running] | None:
         """What a nested sum over a map is on a walk along a key of it, if an index tells that."""
-        if not _is_exact(self.lowering, atom, key):
+        if not _has_order(self.lowering, atom, key):
             return None
         place = self.lowering.storage.place(atom)
         along = _along(place, _axis(place, key), self.env)
@@ -257,8 +286,8 @@ class Searching:
         nothing done, where no index tells their sum."""
         names = {key.name for key in lift.keys}
         env = {name: s for name, s in self.env.items() if name in names or name.startswith("@")}
-        if not _is_served(self.lowering, search, env):
-            return None
+        if running.type.is_floating or not _is_served(self.lowering, search, env):
+            return None  # a difference of two sums that are rounded is not the sum
         self.nested |= search.needs
         kind, inner = running.type, self.block.inner()
         flat = Term(search.flat)
@@ -278,8 +307,9 @@ class Searching:
         other = Searching(self.lowering, search, _axis(place, search.key), at, env)
         start, stop = other.edges()
         self.nested |= other.nested
+        self.adds |= other.adds
         first, last = (None, start) if stop is None else (stop, None)
-        span = SpanBuilder(place.record, other.along, first, last, (), at.variables)
+        span = SpanBuilder(place.record, other.along, first, last, (), False, at.variables)
         at.yields(Product(1, (at.span(span).read_or(place.field, tuple),)))
 
     def _seek_between(self, cut: _Cut, conditions: Iterable[Scalar], holds: bool) -> Limit:
@@ -307,6 +337,7 @@ class Searching:
         asked_first = Term(tuple(needed(self.search.dependents, conditions)))
         self.lowering.term(asked_first, body, env, lambda _, found, __: env.update(found))
         along, during = self.along, body.freeze()
+        self.adds |= _goes_through(during)
         moving = frozenset(
             {key.name} | {v.name for s in env.values() for v in variables(s)} - _names(self.env)
         )

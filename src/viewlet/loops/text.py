@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import assert_never
 
 from viewlet.calculus.nodes import Argument
@@ -135,7 +135,8 @@ def show_op(op: Op) -> Iterator[str]:
             yield from _seek(op)
         case Span(along, start, stop, reads, needs, scans):
             yield f"span {_along(along, f'*{_ends(start, stop)}')} -> {_reads(reads)}"
-            yield from _otherwise(needs, scans)
+            rounded = [f"{along.record}.{name}" for name, var in reads if var.type.is_floating]
+            yield from _otherwise(needs, scans, rounded)
         case Peak(var, along, start, stop, needs, scan):
             yield f"{var.name} = {_END[along.axis.holds]} {_along(along, f'*{_ends(start, stop)}')}"
             yield from _otherwise(needs, scan)
@@ -149,9 +150,13 @@ def show_op(op: Op) -> Iterator[str]:
             assert_never(op)
 
 
-def _otherwise(needs: tuple[tuple[str, str], ...], scans: Block) -> Iterator[str]:
-    if needs:
-        yield f"  or, if {', '.join(f'{record}.{name}' for record, name in needs)} < 0 somewhere:"
+def _otherwise(
+    needs: tuple[tuple[str, str], ...], scans: Block, rounded: Sequence[str] = ()
+) -> Iterator[str]:
+    whens = [f"{', '.join(f'{record}.{name}' for record, name in needs)} < 0 somewhere"] if needs else []
+    whens += [f"sums of {', '.join(rounded)} are not exact"] if rounded and scans else []
+    if whens:
+        yield f"  or, if {' or '.join(whens)}:"
         yield from show_block(scans, "    ")
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import TypeAlias
 
 from viewlet.backends.native.forms import CValue, Form, Writer, field_form, integer
-from viewlet.backends.native.orders import note_change
+from viewlet.backends.native.orders import note_change, noted_fields
 from viewlet.backends.native.storage import CRecord
 from viewlet.loops.nodes import Field
 from viewlet.loops.ranges import I64, type_interval, within
@@ -62,6 +62,11 @@ def change_entry(out: Writer, at: CRecord, entry: str, amounts: Amounts, *, whol
     """Add to the fields of an entry, see to what depends on them, and let go of it if it is empty."""
     tell_before(out, at, entry)
     remember(out, at, entry)
+    told = {member: amount.text for member, amount in amounts}
+    for i in noted_fields(at.record):
+        if at.record.fields[i].type.is_floating and f"f{i}" in told:
+            told[f"f{i}"] = out.fresh("o")
+            out.line(f"const vl_pair {told[f'f{i}']} = {entry}->f{i};")
     for member, amount in amounts:
         out.line(added(f"{entry}->{member}", amount))
     watch(out, at, entry, [member for member, _ in amounts])
@@ -70,7 +75,7 @@ def change_entry(out: Writer, at: CRecord, entry: str, amounts: Amounts, *, whol
         exact = [f"{entry}->{member} == 0" for member, amount in amounts if amount.form is not Form.PAIR]
         rest = " ".join(f"{entry}->{member} = (vl_pair){{0, 0}};" for member in pairs)
         out.line(f"if ({' && '.join(exact)}) {{ {rest} }}")
-    note_change(out, at, entry, {member: amount.text for member, amount in amounts})
+    note_change(out, at, entry, told)
     out.line(f"{at.code}_leave(a, {at.map}, {entry});")
 
 

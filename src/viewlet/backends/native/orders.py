@@ -45,7 +45,7 @@ class COrder:
 
     @property
     def fields(self) -> list[tuple[int, Form]]:
-        """The fields that it sums, by their numbers in the record."""
+        """The fields that it sums, by their numbers in the record; of DOUBLE in units of a grid."""
         named = enumerate(self.record.fields)
         return [(i, field_form(f.type)) for i, f in named if f.name in self.order.fields]
 
@@ -96,6 +96,10 @@ class COrder:
         number = next(i for i, f in enumerate(self.record.fields) if f.name == field)
         return self.member_of(number)
 
+    def grid(self, field: str) -> str:
+        """The grid of a DOUBLE field."""
+        return f"grid_f{next(i for i, f in enumerate(self.record.fields) if f.name == field)}"
+
     def member_of(self, number: int) -> str:
         """The C member of the field of a number."""
         counted = next((i for i, form in self.fields if form is Form.I64), None)
@@ -122,6 +126,12 @@ def presences_of(at: CRecord) -> list[COrder]:
     return [order for order in orders_of(at) if order.axis.holds != "sums"]
 
 
+def gridded(record: Record) -> list[int]:
+    """The DOUBLE fields that ordered indexes sum, by their numbers."""
+    summed = {name for order in record.orders for name in order.fields}
+    return [i for i, f in enumerate(record.fields) if f.name in summed and f.type.is_floating]
+
+
 def is_noted(record: Record) -> bool:
     """Does anything beside the entry itself have to know when an entry changes?"""
     return bool(record.signed) or any(order.axis.holds == "sums" for order in record.orders)
@@ -138,10 +148,12 @@ def noted_fields(record: Record) -> list[int]:
 
 def write_orders(out: Writer, at: CRecord, write_key: Callable[[str, Sequence[int]], None]) -> None:
     """The types of a record's ordered indexes; ``write_key`` declares a key of some columns."""
+    if gridded(at.record):
+        out.line('#include "grid.h"')
     for order in orders_of(at):
         name = order.name
         summed = [(i, form) for i, form in order.fields if order.member_of(i) != "n"]
-        types = {Form.I64: "int64_t", Form.I128: "ord_i128"}
+        types = {Form.I64: "int64_t", Form.I128: "ord_i128", Form.PAIR: "ord_i128"}
         fields = " ".join(f"F({types[form]}, {order.member_of(i)}, sum)" for i, form in summed)
         kind = "SUMS" if order.order.dense else "ORD"
         out.line(f"#define {kind}_NAME {name}")
@@ -187,6 +199,7 @@ def order_members(at: CRecord) -> list[tuple[str, str, int]]:
     if at.record.orders:
         found.append(("uint64_t", "ordered_bytes", 0))
     found += [("uint64_t", f"negative_f{i}", 0) for i in _signed(at.record)]
+    found += [("vl_grid", f"grid_f{i}", 0) for i in gridded(at.record)]
     if is_noted(at.record):
         found.append((f"{at.name}_record", "seen", 0))
     if any(order.whole for order in at.record.orders):
@@ -199,29 +212,88 @@ def _signed(record: Record) -> list[int]:
 
 
 def write_note(out: Writer, at: CRecord) -> None:
-    """``r3_changed``: an entry has changed by some amounts, and holds the new sums, or takes them over."""
+    """``r3_changed``: an entry has changed by some amounts, and holds the new sums, or takes them over.
+
+    Of a DOUBLE field the amount is told by what the entry had: sums of pairs are not taken back exactly.
+    """
     if not is_noted(at.record):
         return
     if not at.record.orders:  # nobody has brought the arithmetic of sums along
         out.line('#include "ordered_types.h"')
     name = at.name
     fields = noted_fields(at.record)
-    amounts = "".join(f", {field_form(at.record.fields[i].type).value} d{i}" for i in fields)
+    pairs = {i for i in fields if at.record.fields[i].type.is_floating}
+    amounts = "".join(
+        f", vl_pair o{i}" if i in pairs else f", {field_form(at.record.fields[i].type).value} d{i}"
+        for i in fields
+    )
     whole = any(order.whole for order in at.record.orders)
     entry = f"{'' if whole else 'const '}{name}_record *r"
+    if gridded(at.record):
+        _write_grids(out, at, entry)
     head = f"VL_FUNCTION void {name}_changed(vl_arena *a, {name}_store *m, {entry}{amounts})"
     with out.block(head):
         out.line("(void)a;")
-        for order in sums_of(at):
-            tests = [" || ".join(f"d{i} != 0" for i, _ in order.fields)]
-            change = ", ".join(f".{order.member_of(i)} = d{i}" for i, _ in order.fields)
-            _write_order_add(out, order, tests, change)
+        if gridded(at.record):
+            for i in gridded(at.record):
+                out.line(f"const ord_i128 d{i} = vl_grid_moved(&m->grid_f{i}, o{i}, r->f{i});")
+            out.line(f"{name}_summed(a, m, r, {', '.join(f'd{i}' for i in _summed(at.record))});")
+        else:
+            _write_sums(out, at)
         for i in _signed(at.record):
-            old = f"ORD_MINUS(r->f{i}, d{i})"
-            out.line(f"m->negative_f{i} += (uint64_t)(r->f{i} < 0) - (uint64_t)({old} < 0);")
-    changed = ", ".join(f"ORD_MINUS(r->f{i}, m->seen.f{i})" for i in fields)
+            new, old = (
+                (f"r->f{i}.high", f"o{i}.high") if i in pairs else (f"r->f{i}", f"ORD_MINUS(r->f{i}, d{i})")
+            )
+            out.line(f"m->negative_f{i} += (uint64_t)({new} < 0) - (uint64_t)({old} < 0);")
+        for i in gridded(at.record):
+            test = f"VL_UNLIKELY(m->grid_f{i}.outside) && vl_grid_asks(&m->grid_f{i})"
+            out.line(f"if ({test}) {name}_regrid_f{i}(a, m);")
+    changed = ", ".join(
+        f"m->seen.f{i}" if i in pairs else f"ORD_MINUS(r->f{i}, m->seen.f{i})" for i in fields
+    )
     head = f"VL_COLD void {name}_replaced(vl_arena *a, {name}_store *m, {entry})"
     out.line(f"{head} {{ {name}_changed(a, m, r, {changed}); }}")
+
+
+def _summed(record: Record) -> list[int]:
+    """The fields that ordered indexes sum, by their numbers."""
+    names = {name for order in record.orders for name in order.fields}
+    return [i for i, field in enumerate(record.fields) if field.name in names]
+
+
+def _write_sums(out: Writer, at: CRecord) -> None:
+    """All indexes of sums hear of the amounts."""
+    for order in sums_of(at):
+        tests = [" || ".join(f"d{i} != 0" for i, _ in order.fields)]
+        change = ", ".join(f".{order.member_of(i)} = d{i}" for i, _ in order.fields)
+        _write_order_add(out, order, tests, change)
+
+
+def _write_grids(out: Writer, at: CRecord, entry: str) -> None:
+    """``r3_summed``: indexes hear of amounts in units. ``r3_regrid_f2``: a unit for all entries of a field.
+
+    If there is one, they are taken out of the indexes in the old unit, and put back in the new one.
+    """
+    name, summed = at.name, _summed(at.record)
+    forms = {Form.I64: "int64_t", Form.I128: "ord_i128", Form.PAIR: "ord_i128"}
+    amounts = ", ".join(f"{forms[field_form(at.record.fields[i].type)]} d{i}" for i in summed)
+    with out.block(f"VL_FUNCTION void {name}_summed(vl_arena *a, {name}_store *m, {entry}, {amounts})"):
+        _write_sums(out, at)
+    following = f"{name}_next(a, &m->map, ({name}_record *)r)"
+    entries = f"const {name}_record *r = {name}_next(a, &m->map, NULL); r; r = {following}"
+    for i in gridded(at.record):
+        with out.block(f"VL_COLD void {name}_regrid_f{i}(vl_arena *a, {name}_store *m)"):
+            out.line("vl_extent extent = {0};")
+            out.line("vl_grid grid;")
+            out.line(f"for ({entries}) vl_extent_take_pair(&extent, r->f{i});")
+            out.line("if (!vl_grid_over(extent, &grid)) return;")
+            out_of, into = (
+                ", ".join(f"{sign}vl_grid_units(&m->grid_f{i}, r->f{i})" if j == i else "0" for j in summed)
+                for sign in ("-", "")
+            )
+            out.line(f"for ({entries}) {name}_summed(a, m, r, {out_of});")
+            out.line(f"m->grid_f{i} = grid;")
+            out.line(f"for ({entries}) {name}_summed(a, m, r, {into});")
 
 
 def write_presences(out: Writer, at: CRecord) -> None:
@@ -308,10 +380,11 @@ def _write_pass(out: Writer, order: COrder, at: str, point: Point) -> None:
 
 
 def note_change(out: Writer, at: CRecord, entry: str, amounts: Mapping[str, str]) -> None:
-    """Tell that an entry has changed by amounts, given by C members."""
+    """Tell that an entry has changed by amounts, given by C members: of a DOUBLE field what the entry had."""
     fields = noted_fields(at.record)
     if any(f"f{i}" in amounts for i in fields):
-        changes = "".join(f", {amounts.get(f'f{i}', '0')}" for i in fields)
+        kept = {i: f"{entry}->f{i}" for i in fields if at.record.fields[i].type.is_floating}
+        changes = "".join(f", {amounts.get(f'f{i}', kept.get(i, '0'))}" for i in fields)
         out.line(f"{at.name}_changed(a, &s->{at.name}, {entry}{changes});")
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from viewlet.backends.native.best_walks import BestWalk
 from viewlet.backends.native.forms import CValue, Form, Writer, form_of
 from viewlet.backends.native.orders import COrder, order_at
+from viewlet.backends.native.storage import CRecord
 from viewlet.backends.native.walks import DenseWalk, TreeWalk, key_value
 from viewlet.core.node import walk
 from viewlet.core.scalar import Var
@@ -136,9 +137,13 @@ class Searches:
         values: dict[str, CValue] = {}
         for field, var in op.reads:
             form, name = at.form(field), self.out.fresh("v")
-            self.out.line(f"{form.value} {name} = 0;")
+            self.out.line(f"{form.value} {name} = {'{0, 0}' if form is Form.PAIR else '0'};")
             values[var.name] = CValue(name, form, None, type_interval(var.type))
         needs = [self._negatives(record, field) for record, field in op.needs]
+        if op.scans:
+            needs += [
+                f"{self._grid(at, field)}.outside" for field, _ in op.reads if at.form(field) is Form.PAIR
+            ]
         head = f"if (VL_LIKELY(({' | '.join(needs)}) == 0))" if needs else ""
         with self.out.block(head):
             self._sums(op, order, {field: values[var.name].text for field, var in op.reads})
@@ -239,8 +244,14 @@ class Searches:
         return f"{edge}.side == 0 ? {here} : {edge}.side {side} 0 && {whole}"
 
     def _negatives(self, record: str, field: str) -> str:
+        """How many entries a search along this field must not meet: those below 0, or outside of its grid."""
         at = self.operations.records[record]
-        return f"s->{at.name}.negative_{at.field(field)}"
+        negative = f"s->{at.name}.negative_{at.field(field)}"
+        is_gridded = at.form(field) is Form.PAIR and any(field in order.fields for order in at.record.orders)
+        return f"{negative} | {self._grid(at, field)}.outside" if is_gridded else negative
+
+    def _grid(self, at: CRecord, field: str) -> str:
+        return f"s->{at.name}.grid_{at.field(field)}"
 
     def _sums(self, op: Span, order: COrder, into: dict[str, str]) -> None:
         start, stop = (self._edge(limit.edge) if limit else "" for limit in (op.start, op.stop))
@@ -257,7 +268,11 @@ class Searches:
             for field, target in into.items():
                 member = order.member(field)
                 value = f"{last}.{member}"
-                self.out.line(f"{target} = {f'ORD_MINUS({value}, {first}.{member})' if first else value};")
+                value = f"ORD_MINUS({value}, {first}.{member})" if first else value
+                at = self.operations.records[op.along.record]
+                if at.form(field) is Form.PAIR:
+                    value = f"vl_grid_pair(&{self._grid(at, field)}, {value})"
+                self.out.line(f"{target} = {value};")
 
     def _crosses(self, start: str, stop: str) -> str:
         """Does the first edge not lie before the second?"""

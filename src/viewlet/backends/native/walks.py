@@ -115,6 +115,10 @@ class Walk:
         member = self.order.member(running.field)
         text = f"ORD_MINUS(all.{member}, {run}{member})" if running.behind else f"{run}{member}"
         form = next(form for i, form in self.order.fields if self.order.member_of(i) == member)
+        if form is Form.PAIR:
+            at = self.operations.records[self.op.along.record]
+            grid = f"s->{at.name}.{self.order.grid(running.field)}"
+            return CValue(f"vl_grid_value(&{grid}, {text})", Form.F64)
         return self.value(text, form, running.var.type)
 
     def _conditions(self, inner: Operations, conditions: Sequence[Scalar]) -> None:
