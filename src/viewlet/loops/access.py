@@ -17,7 +17,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import TypeAlias
 
-from viewlet.core.types import Type
+from viewlet.core.types import Kind, Type
 from viewlet.loops.nodes import (
     Assign,
     Axis,
@@ -157,4 +157,4 @@ def _seeks_itself(loop: Loop) -> bool:
 
 
 def _is_integer(kind: Type) -> bool:
-    return not kind.is_floating and within(type_interval(kind), I64)
+    return not kind.is_floating and kind.kind is not Kind.VARCHAR and within(type_interval(kind), I64)

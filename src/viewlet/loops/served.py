@@ -18,8 +18,8 @@ STRICT = frozenset({"+", "-", "*", "/", "neg", "cast"})
 
 
 def is_ordered(kind: Type) -> bool:
-    """Can an index order keys of a type? Text has an order too, but is stored as ids that do not tell it."""
-    return kind.kind not in (Kind.VARCHAR, Kind.NULL)
+    """Can an index order keys of a type?"""
+    return kind.kind is not Kind.NULL
 
 
 def is_floating(place: AtomPlace) -> bool:
@@ -40,7 +40,7 @@ def best_axis(place: AtomPlace, interval: Search, factor: Extremum) -> Axis | No
 
 
 def _is_word(kind: Type) -> bool:
-    return kind.is_floating or within(type_interval(kind), I64)
+    return kind.is_floating or (kind.kind is not Kind.VARCHAR and within(type_interval(kind), I64))
 
 
 def may_hold_at_null(interval: Search) -> bool:

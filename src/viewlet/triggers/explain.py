@@ -130,7 +130,7 @@ def _unordered(program: Program, maps: Iterable[str], searches: Ordered) -> str:
     rounded = [definition.name for definition in found if definition.type.is_floating]
     text = [d.name for d in found if any(key.type.kind is Kind.VARCHAR for key in d.keys)]
     reasons = [f"{' and '.join(rounded)} sums DOUBLE, which is added up on the way"] * bool(rounded)
-    reasons += [f"{' and '.join(text)} is by text, kept as numbers that tell no order"] * bool(text)
+    reasons += [f"{' and '.join(text)} is by text, of which they keep no best"] * bool(text)
     return f" (compiled programs have none: {'; '.join(reasons)})" if reasons else ""
 
 

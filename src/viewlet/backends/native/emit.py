@@ -24,7 +24,7 @@ from viewlet.backends.native.columns import used_columns
 from viewlet.backends.native.feeds import Feed, fed_records, feeds_of, write_feeds
 from viewlet.backends.native.forms import Form, Writer, cell_kind, field_form, stored_form
 from viewlet.backends.native.operations import Operations
-from viewlet.backends.native.orders import init_orders, note_seen, see
+from viewlet.backends.native.orders import init_orders, keeps, note_seen, see, write_keep
 from viewlet.backends.native.rows import WEIGHTS, write_rows
 from viewlet.backends.native.scalars import MEMO_BIAS, HostFunction, Registry
 from viewlet.backends.native.storage import CRecord, name_records, write_record
@@ -364,6 +364,8 @@ def _write_access(out: Writer, at: CRecord) -> None:
         out.line(f"{at.code}_record *r = entry;")
         note_seen(out, at, "r")
         out.line(f"{at.code}_leave(a, {at.map}, r);")
+    if keeps(at):
+        write_keep(out, at)
 
 
 # The rest
@@ -476,5 +478,6 @@ def _description(at: CRecord) -> str:
     if record.keys and whole_order(at) is not None:
         shown = f"offsetof(program_state, {name}.shown)"
         access += f", {shown}, {name}_following, {name}_ordered_count"
+    access += f", .keep = {name}_keep" if keeps(at) else ""
     arrays = f"{name}_kinds, {name}_forms, {name}_offsets"
     return f"{{{len(record.keys)}, {len(record.fields)}, {arrays}, {nulls}, {sizes}, {access}}}"

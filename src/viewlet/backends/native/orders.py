@@ -59,6 +59,11 @@ class COrder:
         return f"s->{record}.{self.name}_points[{known.index(point)}]" if point in known else None
 
     @property
+    def is_text(self) -> bool:
+        """Is it ordered by text, whose ids do not tell the order?"""
+        return form_of(self.record.keys[self.axis.position].type) is Form.TEXT
+
+    @property
     def is_pair(self) -> bool:
         """Is it ordered by two keys?"""
         return self.axis.of is not None
@@ -160,6 +165,8 @@ def write_orders(out: Writer, at: CRecord, write_key: Callable[[str, Sequence[in
         out.line(f"#define {kind}_FIELDS(F) {'F(int64_t, best, max)' if order.is_pair else fields}")
         if order.is_pair or form_of(at.record.keys[order.axis.position].type) is Form.I128:
             out.line("#define ORD_KEY_INT128")
+        if order.is_text:
+            out.line("#define ORD_KEY_TEXT")
         if order.sliced:
             slots = 32 if order.axis.holds == "sums" else 8  # most slices are small
             out.line(f"#define {kind}_LEAF {slots}")
@@ -398,6 +405,30 @@ def note_seen(out: Writer, at: CRecord, entry: str) -> None:
     """Tell that the entry last seen has been overwritten."""
     if is_noted(at.record):
         out.line(f"{at.name}_replaced(a, &s->{at.name}, {entry});")
+
+
+def write_keep(out: Writer, at: CRecord) -> None:
+    """``r3_keep``: strings by which ordered indexes are searched stay, if only there."""
+    with out.block(f"VL_COLD void {at.name}_keep(vl_instance *x)"):
+        out.line("vl_arena *const a = &x->arena;")
+        out.line("program_state *const s = x->state;")
+        for order in orders_of(at):
+            held, name = f"s->{at.name}.{order.name}", order.name
+            if not order.is_text:
+                continue
+            if not order.sliced:
+                out.line(f"{name}_keep(a, {held}.root, {held}.height);")
+                continue
+            following = f"{name}s_next(a, &{held}, p)"
+            with out.block(
+                f"for (const {name}s_record *p = {name}s_next(a, &{held}, NULL); p; p = {following})"
+            ):
+                out.line(f"{name}_keep(a, p->tree.root, p->tree.height);")
+
+
+def keeps(at: CRecord) -> bool:
+    """Has it ordered indexes by text?"""
+    return any(order.is_text for order in orders_of(at))
 
 
 def init_orders(out: Writer, at: CRecord) -> None:

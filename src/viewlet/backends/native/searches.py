@@ -187,7 +187,7 @@ class Searches:
             tests.append(f"{stop}.side >= 0 && !(!{stop}.after && {stop}.key == ORD_I128_MIN)")
             high = f"{stop}.side > 0 ? {high} : {stop}.key - !{stop}.after"
         if start and stop:
-            tests.append(f"!({self._crosses(start, stop)})")
+            tests.append(f"!({self._crosses(start, stop, order)})")
         with self.out.block(f"if ({' && '.join(tests)})" if tests else ""):
             first, last, rec = self.out.fresh("k"), self.out.fresh("k"), self.out.fresh("b")
             self.out.line(f"const {order.name}_key {first} = {low}, {last} = {high};")
@@ -221,7 +221,7 @@ class Searches:
         with self.out.block(f"for ({head}; more; more = {order.name}_{step}(a, {tree}, &{path}))"):
             self.out.line(f"const {order.name}_key {key} = {order.name}_path_key(&{path});")
             if ends[1]:
-                self.out.line(f"if ({_is_past(ends[1], key, down=op.down)}) break;")
+                self.out.line(f"if ({_is_past(ends[1], key, order, down=op.down)}) break;")
             inner = self.operations.child()
             kind = order.record.keys[order.axis.position].type
             inner.names[op.key.name] = inner.scalars.named(key_value(kind, key))
@@ -260,7 +260,7 @@ class Searches:
             tree = self._tree(op.along, order)
         empty = ""
         if op.start and op.stop:
-            empty = self._crosses(start, stop)
+            empty = self._crosses(start, stop, order)
         with self.out.block(f"if (!({empty}))" if empty else ""):
             record = self.operations.records[op.along.record].name
             last = self._prefix(order, record, op.stop, stop, tree)
@@ -274,9 +274,10 @@ class Searches:
                     value = f"vl_grid_pair(&{self._grid(at, field)}, {value})"
                 self.out.line(f"{target} = {value};")
 
-    def _crosses(self, start: str, stop: str) -> str:
+    def _crosses(self, start: str, stop: str, order: COrder) -> str:
         """Does the first edge not lie before the second?"""
-        at_key = f"({start}.key > {stop}.key || ({start}.key == {stop}.key && {start}.after >= {stop}.after))"
+        behind = _is_less(f"{stop}.key", f"{start}.key", order)
+        at_key = f"({behind} || ({start}.key == {stop}.key && {start}.after >= {stop}.after))"
         return (
             f"{start}.side > {stop}.side || ({start}.side == {stop}.side && ({start}.side != 0 || {at_key}))"
         )
@@ -298,8 +299,14 @@ class Searches:
         return name
 
 
-def _is_past(edge: str, key: str, *, down: bool) -> str:
+def _is_less(x: str, y: str, order: COrder) -> str:
+    """Does one key come before another?"""
+    return f"vl_string_compare(a, x->strings, {x}, {y}) < 0" if order.is_text else f"{x} < {y}"
+
+
+def _is_past(edge: str, key: str, order: COrder, *, down: bool) -> str:
     """Does a key lie on the far side of an edge?"""
-    side, sign, at = ("> 0", "<", f"{edge}.after") if down else ("< 0", ">", f"!{edge}.after")
-    beyond = f"{key} {sign} {edge}.key || ({key} == {edge}.key && {at})"
+    side, at = ("> 0", f"{edge}.after") if down else ("< 0", f"!{edge}.after")
+    there = f"{edge}.key"
+    beyond = f"{_is_less(*((key, there) if down else (there, key)), order)} || ({key} == {edge}.key && {at})"
     return f"{edge}.side {side} || ({edge}.side == 0 && ({beyond}))"

@@ -47,6 +47,9 @@ typedef struct {
 VL_LENT bool vl_strings_init(vl_arena *a, vl_strings *s);
 VL_LENT uint32_t vl_intern(vl_arena *a, vl_strings *s, vl_text t);
 
+/* The strings of a program, with which its state begins. */
+VL_INLINE vl_strings *vl_strings_of(const vl_arena *a) { return vl_at(a, vl_head(a)->roots[0]); }
+
 VL_INLINE vl_string *vl_string_record(const vl_arena *a, const vl_strings *s, uint32_t id) {
     return vl_pool_at(a, &s->pool, id, sizeof(vl_string));
 }

@@ -291,7 +291,7 @@ VL_FUNCTION void ORD_(add)(vl_arena *a, ORD_NAME *t, ORD_(key) k, const ORD_(rec
     p.height = t->height;
     for (uint32_t l = 0; l < p.height; l++) {
         ORD_(inner) *x = vl_at(a, r);
-        uint32_t i = ORD_(route)(x, k, offset);
+        uint32_t i = ORD_(route)(a, x, k, offset);
         p.level[l].node = x;
         p.level[l].slot = i;
         r = x->child[i];
@@ -301,7 +301,7 @@ VL_FUNCTION void ORD_(add)(vl_arena *a, ORD_NAME *t, ORD_(key) k, const ORD_(rec
     }
     ORD_(leaf) *leaf = vl_at(a, r);
     if (t->size > ORD_LARGE) vl_prefetch_node(a, r, sizeof *leaf);
-    uint32_t slot = ORD_(leaf_slot)(leaf, k, offset);
+    uint32_t slot = ORD_(leaf_slot)(a, leaf, k, offset);
     if (ORD_(holds)(leaf, slot, k, offset)) {
         ORD_(rec) now = ORD_(leaf_get)(&leaf->cols, slot);
         if (old) *old = now;

@@ -44,11 +44,15 @@ typedef ord_i128 ORD_(key);
 #define ORD_LESS(a, b) ((a) < (b))
 #define ORD_EQUAL(a, b) ((a) == (b))
 #define ORD_KEY_MAX ORD_I128_MAX
-#elif ORD_KEY_WORDS == 1
+#elif ORD_KEY_WORDS == 1 && !defined ORD_KEY_TEXT
 typedef int64_t ORD_(key);
 #define ORD_LESS(a, b) ((a) < (b))
 #define ORD_EQUAL(a, b) ((a) == (b))
 #define ORD_KEY_MAX INT64_MAX
+#elif defined ORD_KEY_TEXT
+typedef uint32_t ORD_(key); /* the id of an interned string: equal strings have equal ids, and bytes tell the order */
+#define ORD_LESS(x, y) (vl_string_compare(a, vl_strings_of(a), x, y) < 0)
+#define ORD_EQUAL(x, y) ((x) == (y))
 #else
 typedef struct {
     int64_t word[ORD_KEY_WORDS]; /* slice columns first, the ordered column last */
@@ -171,9 +175,10 @@ typedef struct {
 
 /* ---- search inside a node: how many keys are < k ---- */
 
-VL_INLINE uint32_t ORD_(count_below)(const ORD_(key) * keys, uint32_t len, uint32_t cap, ORD_(key) k,
-                                     ORD_(offset) offset) {
-#if defined ORD_KEY_INT128 || ORD_KEY_WORDS > 1
+VL_INLINE uint32_t ORD_(count_below)(const vl_arena *a, const ORD_(key) * keys, uint32_t len, uint32_t cap,
+                                     ORD_(key) k, ORD_(offset) offset) {
+    (void)a;
+#if defined ORD_KEY_INT128 || defined ORD_KEY_TEXT || ORD_KEY_WORDS > 1
     (void)cap, (void)offset;
     const ORD_(key) *p = keys;
     while (len > 0) {
@@ -192,12 +197,12 @@ VL_INLINE uint32_t ORD_(count_below)(const ORD_(key) * keys, uint32_t len, uint3
 #endif
 }
 
-VL_INLINE uint32_t ORD_(leaf_slot)(const ORD_(leaf) * x, ORD_(key) k, ORD_(offset) offset) {
-    return ORD_(count_below)(x->keys, x->len, ORD_LEAF, k, offset);
+VL_INLINE uint32_t ORD_(leaf_slot)(const vl_arena *a, const ORD_(leaf) * x, ORD_(key) k, ORD_(offset) offset) {
+    return ORD_(count_below)(a, x->keys, x->len, ORD_LEAF, k, offset);
 }
 /* The child whose key range holds k. */
-VL_INLINE uint32_t ORD_(route)(const ORD_(inner) * x, ORD_(key) k, ORD_(offset) offset) {
-    return ORD_(count_below)(x->keys, x->len - 1, ORD_INNER, k, offset);
+VL_INLINE uint32_t ORD_(route)(const vl_arena *a, const ORD_(inner) * x, ORD_(key) k, ORD_(offset) offset) {
+    return ORD_(count_below)(a, x->keys, x->len - 1, ORD_INNER, k, offset);
 }
 VL_INLINE bool ORD_(holds)(const ORD_(leaf) * x, uint32_t slot, ORD_(key) k, ORD_(offset) offset) {
     return slot < x->len && ORD_EQUAL(ORD_TRUE(x->keys[slot], offset), k);
@@ -210,6 +215,18 @@ VL_INLINE void ORD_(pad)(ORD_(key) * keys, uint32_t from, uint32_t to) {
     (void)keys, (void)from, (void)to; /* composite keys are searched by length */
 #endif
 }
+
+#ifdef ORD_KEY_TEXT
+/* Keeps the strings that inner nodes are searched by: their records may have gone. Those of leaves are in records. */
+VL_FUNCTION void ORD_(keep)(vl_arena *a, vl_ref r, uint32_t height) {
+    if (height == 0) return;
+    const ORD_(inner) *x = vl_at(a, r);
+    for (uint32_t i = 0; i < x->len; i++) {
+        if (i + 1 < x->len) vl_string_keep(a, vl_strings_of(a), x->keys[i]);
+        ORD_(keep)(a, x->child[i], height - 1);
+    }
+}
+#endif
 
 #include "ordered_read.h"
 #include "ordered_change.h"

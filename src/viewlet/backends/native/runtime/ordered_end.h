@@ -7,6 +7,7 @@
 #undef ORD_SHIFT
 #undef ORD_KEY_WORDS
 #undef ORD_KEY_INT128
+#undef ORD_KEY_TEXT
 #undef ORD_FIELDS
 #undef ORD_ALL
 #undef ORD_LESS

@@ -19,7 +19,7 @@ VL_INLINE void ORD_(descend)(const vl_arena *a, const ORD_NAME *t, ORD_(key) k, 
     p->height = t->height;
     for (uint32_t l = 0; l < t->height; l++) {
         ORD_(inner) *x = vl_at(a, r);
-        uint32_t i = ORD_(route)(x, k, offset);
+        uint32_t i = ORD_(route)(a, x, k, offset);
         p->level[l].node = x;
         p->level[l].slot = i;
         r = x->child[i];
@@ -27,7 +27,7 @@ VL_INLINE void ORD_(descend)(const vl_arena *a, const ORD_NAME *t, ORD_(key) k, 
     }
     p->leaf = vl_at(a, r);
     p->offset = offset;
-    p->slot = ORD_(leaf_slot)(p->leaf, k, offset);
+    p->slot = ORD_(leaf_slot)(a, p->leaf, k, offset);
 }
 
 /* Offset of the keys in the node below level l - 1 (l = 0: the root's). */
@@ -141,12 +141,12 @@ VL_FUNCTION bool ORD_(get)(const vl_arena *a, const ORD_NAME *t, ORD_(key) k, OR
     ORD_(offset) offset = ORD_BASE(t);
     for (uint32_t l = t->height; l > 0; l--) {
         const ORD_(inner) *x = vl_at(a, r);
-        uint32_t i = ORD_(route)(x, k, offset);
+        uint32_t i = ORD_(route)(a, x, k, offset);
         r = x->child[i];
         offset = ORD_BELOW(offset, x, i);
     }
     const ORD_(leaf) *leaf = vl_at(a, r);
-    uint32_t slot = ORD_(leaf_slot)(leaf, k, offset);
+    uint32_t slot = ORD_(leaf_slot)(a, leaf, k, offset);
     if (!ORD_(holds)(leaf, slot, k, offset)) return false;
     *out = ORD_(leaf_get)(&leaf->cols, slot);
     return true;
@@ -171,14 +171,14 @@ VL_INLINE void ORD_(fold_left_of)(const vl_arena *a, vl_ref r, uint32_t levels, 
     ORD_(rec) part;
     for (; levels > 0; levels--) {
         const ORD_(inner) *x = vl_at(a, r);
-        uint32_t i = ORD_(route)(x, k, offset);
+        uint32_t i = ORD_(route)(a, x, k, offset);
         ORD_(inner_fold)(&x->cols, 0, i, &part);
         ORD_(join)(out, &part);
         r = x->child[i];
         offset = ORD_BELOW(offset, x, i);
     }
     const ORD_(leaf) *leaf = vl_at(a, r);
-    uint32_t slot = ORD_(leaf_slot)(leaf, k, offset);
+    uint32_t slot = ORD_(leaf_slot)(a, leaf, k, offset);
     if (inclusive) slot += ORD_(holds)(leaf, slot, k, offset);
     ORD_(leaf_fold)(&leaf->cols, 0, slot, &part);
     ORD_(join)(out, &part);
@@ -190,14 +190,14 @@ VL_INLINE void ORD_(fold_right_of)(const vl_arena *a, vl_ref r, uint32_t levels,
     ORD_(rec) part;
     for (; levels > 0; levels--) {
         const ORD_(inner) *x = vl_at(a, r);
-        uint32_t i = ORD_(route)(x, k, offset);
+        uint32_t i = ORD_(route)(a, x, k, offset);
         ORD_(inner_fold)(&x->cols, i + 1, x->len, &part);
         ORD_(join)(out, &part);
         r = x->child[i];
         offset = ORD_BELOW(offset, x, i);
     }
     const ORD_(leaf) *leaf = vl_at(a, r);
-    ORD_(leaf_fold)(&leaf->cols, ORD_(leaf_slot)(leaf, k, offset), leaf->len, &part);
+    ORD_(leaf_fold)(&leaf->cols, ORD_(leaf_slot)(a, leaf, k, offset), leaf->len, &part);
     ORD_(join)(out, &part);
 }
 
@@ -225,7 +225,7 @@ VL_FUNCTION ORD_(rec) ORD_(sum_range)(const vl_arena *a, const ORD_NAME *t, ORD_
     ORD_(offset) offset = ORD_BASE(t);
     for (uint32_t levels = t->height; levels > 0; levels--) {
         const ORD_(inner) *x = vl_at(a, r);
-        uint32_t i = ORD_(route)(x, low, offset), j = ORD_(route)(x, high, offset);
+        uint32_t i = ORD_(route)(a, x, low, offset), j = ORD_(route)(a, x, high, offset);
         if (i < j) {
             ORD_(fold_right_of)(a, x->child[i], levels - 1, ORD_BELOW(offset, x, i), low, &out);
             ORD_(inner_fold)(&x->cols, i + 1, j, &part);
@@ -237,7 +237,7 @@ VL_FUNCTION ORD_(rec) ORD_(sum_range)(const vl_arena *a, const ORD_NAME *t, ORD_
         offset = ORD_BELOW(offset, x, i);
     }
     const ORD_(leaf) *leaf = vl_at(a, r);
-    uint32_t from = ORD_(leaf_slot)(leaf, low, offset), to = ORD_(leaf_slot)(leaf, high, offset);
+    uint32_t from = ORD_(leaf_slot)(a, leaf, low, offset), to = ORD_(leaf_slot)(a, leaf, high, offset);
     to += ORD_(holds)(leaf, to, high, offset);
     ORD_(leaf_fold)(&leaf->cols, from, to, &part);
     ORD_(join)(&out, &part);

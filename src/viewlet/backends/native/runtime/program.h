@@ -91,6 +91,7 @@ typedef struct {
     uint64_t shown_at;                               /* where entries of an ordered index are shown */
     const void *(*following)(const vl_instance *, const void *entry); /* shows the next, or (NULL) the first; or NULL */
     uint64_t (*ordered_count)(const vl_instance *);  /* how many there are */
+    void (*keep)(vl_instance *);                     /* keeps the strings that ordered indexes are searched by; or NULL */
 } vl_record;
 
 typedef struct {

@@ -158,6 +158,7 @@ VL_FUNCTION uint64_t vl_record_bytes(const vl_instance *x, const vl_record *r) {
 
 VL_FUNCTION void vl_record_keep_strings(vl_instance *x, const vl_record *r) {
     bool any = false;
+    if (r->keep) r->keep(x);
     for (uint32_t i = 0; i < r->keys; i++) any |= r->forms[i] == VL_AS_TEXT;
     if (!any) return;
     for (const uint8_t *entry = vl_record_next(x, r, NULL); entry; entry = vl_record_next(x, r, entry))

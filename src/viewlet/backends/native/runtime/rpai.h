@@ -33,7 +33,7 @@ VL_FUNCTION void ORD_(shift_path)(vl_arena *a, ORD_NAME *t, ORD_(key) k, ORD_(ke
     ORD_(key) offset = t->base;
     for (uint32_t l = 0; l < t->height; l++) {
         ORD_(inner) *x = vl_at(a, r);
-        uint32_t i = ORD_(route)(x, k, offset), last = x->len - 1;
+        uint32_t i = ORD_(route)(a, x, k, offset), last = x->len - 1;
         if (i < last) {
             ORD_(key) separator = ORD_PLUS(x->keys[i], offset);
             ORD_(key) moved = d < 0 && separator < ORD_KEY_MIN - d ? ORD_KEY_MIN : ORD_PLUS(separator, d);
@@ -45,7 +45,7 @@ VL_FUNCTION void ORD_(shift_path)(vl_arena *a, ORD_NAME *t, ORD_(key) k, ORD_(ke
         offset = ORD_PLUS(offset, x->offset[i]);
     }
     ORD_(leaf) *x = vl_at(a, r);
-    uint32_t slot = ORD_(leaf_slot)(x, k, offset);
+    uint32_t slot = ORD_(leaf_slot)(a, x, k, offset);
     slot += ORD_(holds)(x, slot, k, offset);
     for (uint32_t j = slot; j < x->len; j++) x->keys[j] = ORD_PLUS(x->keys[j], d);
     t->shape++;
