@@ -29,7 +29,12 @@ MOST_BYTES = (1 << 31) - 1
 
 ANY_BITS, MAY_BE_NULL = 0, 16
 WEIGHTS = bytes([ANY_BITS, 0])
-_LOOKED_AT: Mapping[Kind, int] = {Kind.DECIMAL: 1, Kind.FLOAT: 2, Kind.DOUBLE: 3, Kind.VARCHAR: 4}
+_LOOKED_AT: Mapping[Kind, int] = {
+    kind: number
+    for number, kind in enumerate(
+        (Kind.DECIMAL, Kind.FLOAT, Kind.DOUBLE, Kind.VARCHAR, Kind.DATE, Kind.TIMESTAMP), start=1
+    )
+}
 
 
 @dataclass(frozen=True, slots=True)

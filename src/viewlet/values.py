@@ -83,7 +83,7 @@ def shown(value: Any, write: Callable[[Any], str] = str) -> str:
     """A value in a message: the beginning of what is long, the type of what cannot be written.
 
     >>> shown("straw" * 40, repr), shown(10**5000)
-    ("'strawstrawstrawstrawstrawstrawstrawstrawstrawstrawstrawstr..", 'int(..)')
+    ("'strawstrawstrawstrawstrawstrawstrawstrawstrawstrawstrawst..", 'int(..)')
     """
     try:
         text = write(value)

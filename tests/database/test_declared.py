@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import date
+from datetime import date, datetime
 from decimal import Decimal
 from typing import Any
 
@@ -15,7 +15,18 @@ from hypothesis import strategies as st
 
 import viewlet
 from viewlet.changes import read_changes
-from viewlet.core.types import BIGINT, BOOLEAN, DATE, DOUBLE, FLOAT, SMALLINT, VARCHAR, Column, decimal
+from viewlet.core.types import (
+    BIGINT,
+    BOOLEAN,
+    DATE,
+    DOUBLE,
+    FLOAT,
+    SMALLINT,
+    TIMESTAMP,
+    VARCHAR,
+    Column,
+    decimal,
+)
 from viewlet.declared import Declared
 from viewlet.errors import ViewletError
 from viewlet.sql.catalog import Table
@@ -34,6 +45,7 @@ TABLE = Table(
         Column("b", BOOLEAN),
         Column("day", DATE),
         Column("t", SMALLINT),
+        Column("m", TIMESTAMP),
     ),
 )
 TYPES = {
@@ -46,6 +58,7 @@ TYPES = {
     "b": pa.bool_(),
     "day": pa.date32(),
     "t": pa.int16(),
+    "m": pa.timestamp("us"),
     "_weight": pa.int64(),
 }
 WIDE = Decimal("9999999999999999999999999999.99")
@@ -57,8 +70,9 @@ ROW = st.tuples(
     st.sampled_from([None, 0.5, -1.5, 0.0]),
     st.sampled_from([None, 5e-324, -1.7e308, 0.0]),
     st.sampled_from([None, True, False]),
-    st.sampled_from([None, date(1, 1, 1), date(2024, 2, 29)]),
+    st.sampled_from([None, date.min, date.max]),
     st.sampled_from([None, -32768, 7]),
+    st.sampled_from([None, datetime.min, datetime.max]),
     st.sampled_from([1, 1, 1, -1, 2**31 - 1, -(2**31 - 1)]),
 )
 
@@ -105,6 +119,7 @@ def wide(*values: int) -> bytes:
     return b"".join(n.to_bytes(16, "little", signed=True) for n in values)
 
 
+FIRST, END = -719162 * 86_400_000_000, 2932897 * 86_400_000_000
 NULLS = pa.py_buffer(b"\x01")
 WRONG: dict[str, Callable[[], dict[str, pa.Array]]] = {
     "NULL where none may be": lambda: {"k": pa.array([1, None])},
@@ -126,6 +141,10 @@ WRONG: dict[str, Callable[[], dict[str, pa.Array]]] = {
     "infinite": lambda: {"f": pa.array([1.0, float("-inf")], pa.float32())},
     "negative zero": lambda: {"d": pa.array([-0.0, 1.0])},
     "negative zero of FLOAT": lambda: {"f": pa.array([-0.0, 1.0], pa.float32())},
+    "a day before the first": lambda: {"day": pa.array([-719163, 0], pa.int32()).view(pa.date32())},
+    "a day after the last": lambda: {"day": pa.array([None, 2932897], pa.int32()).view(pa.date32())},
+    "a moment before the first": lambda: {"m": pa.array([0, FIRST - 1]).view(pa.timestamp("us"))},
+    "a moment after the last": lambda: {"m": pa.array([END, None]).view(pa.timestamp("us"))},
     "not UTF-8": lambda: {"s": texts([0, 1, 2], b"a\xff")},
     "half a character": lambda: {"s": texts([0, 1, 2], "ä".encode())},
     "a surrogate": lambda: {"s": texts([0, 3, 3], b"\xed\xa0\x80")},

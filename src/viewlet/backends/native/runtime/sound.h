@@ -1,7 +1,8 @@
 /* sound.h: is an Arrow batch what its table declares, value by value?
  *
  * One look at every value: no NULL where none may be, counts of NULLs that are true, decimals with as many
- * digits as their type has, DOUBLE that is finite and has no negative zero, text that is UTF-8. "No" is not an
+ * digits as their type has, DOUBLE that is finite and has no negative zero, dates and timestamps of the years 1 to
+ * 9999, text that is UTF-8. "No" is not an
  * error: the batch goes the long way (changes.py), which takes it all the same or finds the words for what is wrong.
  * That the buffers are as long as they should be has been checked before; so have the types.
  *
@@ -11,7 +12,7 @@
 #define VL_SOUND_H
 
 /* What a column is declared as, a byte; VL_MAY_BE_NULL is added to it. A second byte has the digits of a decimal. */
-enum { VL_ANY_BITS, VL_DECIMAL_BITS, VL_FLOAT_BITS, VL_DOUBLE_BITS, VL_UTF8_BITS, VL_MAY_BE_NULL = 16 };
+enum { VL_ANY_BITS, VL_DECIMAL_BITS, VL_FLOAT_BITS, VL_DOUBLE_BITS, VL_UTF8_BITS, VL_DAY_BITS, VL_MOMENT_BITS, VL_MAY_BE_NULL = 16 };
 
 enum { VL_MOST_COPIES = INT32_MAX };
 
@@ -62,6 +63,18 @@ static bool is_plain_float(float value) {
 typedef uint32_t Fours __attribute__((vector_size(16), aligned(4)));
 typedef uint64_t Pairs __attribute__((vector_size(16), aligned(1)));
 
+static bool are_days(const int32_t *days, int64_t rows, const uint8_t *valid, int64_t from) {
+    for (int64_t i = 0; i < rows; i++)
+        if ((days[i] < VL_DATE_MIN || days[i] > VL_DATE_MAX) && (!valid || vl_bit(valid, from + i))) return false;
+    return true;
+}
+static bool are_moments(const int64_t *micros, int64_t rows, const uint8_t *valid, int64_t from) {
+    const int64_t first = VL_DATE_MIN * VL_DAY, end = (VL_DATE_MAX + 1) * VL_DAY;
+    for (int64_t i = 0; i < rows; i++)
+        if ((micros[i] < first || micros[i] >= end) && (!valid || vl_bit(valid, from + i))) return false;
+    return true;
+}
+
 static bool offsets_rise(const int32_t *at, int64_t rows) {
     Fours wrong = {0};
     uint32_t other = (uint32_t)at[0];
@@ -100,6 +113,8 @@ static bool are_sound(const struct ArrowArray *a, int64_t from, uint8_t what, ui
     const void *data = a->buffers[1];
     if (!data) return false;
     if (what == VL_UTF8_BITS) return are_texts((const int32_t *)data + from, a->buffers[2], a->length);
+    if (what == VL_DAY_BITS) return are_days((const int32_t *)data + from, a->length, valid, from);
+    if (what == VL_MOMENT_BITS) return are_moments((const int64_t *)data + from, a->length, valid, from);
     if (what == VL_DECIMAL_BITS) {
         const vl_i128 most = (vl_i128)vl_pow10(digits) - 1;
         const int64_t *words = (const int64_t *)data + 2 * from;
