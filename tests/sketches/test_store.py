@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from decimal import Decimal
 from random import Random
 from typing import Any
@@ -12,7 +13,7 @@ import pytest
 
 from sketches.databases import arrow_result, load, random_changes, random_data, result
 from viewlet import sketches
-from viewlet.errors import DataError
+from viewlet.errors import CatalogError, DataError
 from viewlet.sketches.backends.duckdb import DuckDB
 
 HAVING = "SELECT a FROM r GROUP BY a HAVING sum(d) > 20"
@@ -101,6 +102,101 @@ def test_forgotten_changes_are_not_taken_for_none(tmp_path) -> None:
         again = sketches.open(connection)
         assert arrow_result(again.query(HAVING, use="always")) == result(connection, HAVING)
         assert again.sketches[0].costs.captures == 1
+
+
+def test_changes_that_wait_are_saved_with_the_sketch(tmp_path) -> None:
+    """Until a sketch is saved its changes are in this process alone; then a restart goes on from them."""
+    path = str(tmp_path / "data.duckdb")
+    with duckdb.connect(path) as connection:
+        load({"r": [(1, 1, 1, 30), (2, 1, 1, 9)], "s": []}, connection)
+        store = sketches.open(connection)
+        options = {"on": "r.a", "ranges": [2, 3], "maintain": "incremental", "eager": False}
+        store.capture(HAVING, **options)
+        store.apply({"r": [(3, 1, 1, 99)]})
+        store.apply({"r": [(2, 1, 1, 20)], "s": [(1, 1)]})
+        assert connection.execute("SELECT count(*) FROM viewlet_sketches.changes_r").fetchall() == [(0,)]
+        store.save()
+        assert connection.execute("SELECT count(*) FROM viewlet_sketches.changes_r").fetchall() == [(2,)]
+        store.apply({"r": [{"a": 1, "b": 1, "c": 1, "d": 30, "_weight": -1}]})
+    with duckdb.connect(path) as connection:
+        again = sketches.open(connection)
+        assert arrow_result(again.query(HAVING, use="always")) == result(connection, HAVING)
+        (sketch,) = again.sketches
+        assert (sketch.fragments, sketch.costs.captures) == ({1, 2}, 0)
+
+
+def test_saving_completes_logs_that_another_store_has_shortened() -> None:
+    connection = load({"r": [(1, 1, 1, 30), (2, 1, 1, 9)], "s": []})
+    store = sketches.open(connection)
+    store.capture(HAVING, on="r.a", ranges=[2, 3], maintain="incremental", eager=False)
+    store.save()
+    store.apply({"r": [(3, 1, 1, 99)]})
+    other = sketches.open(connection)
+    other.sketches.clear()
+    other.refresh()  # of no sketch: all logs are emptied
+    store.apply({"r": [(2, 1, 1, 20)]})
+    store.save()
+    again = sketches.open(connection)
+    assert arrow_result(again.query(HAVING, use="always")) == result(connection, HAVING)
+    assert arrow_result(store.query(HAVING, use="always")) == result(connection, HAVING)
+
+
+@pytest.mark.parametrize("keep", ["operators", "reference"])
+@pytest.mark.parametrize("seed", range(6))
+def test_stores_that_come_and_go(keep: Any, seed: int) -> None:
+    """Whoever changes the data, saves, forgets or starts again: a query sees the data as it is."""
+    random = Random(seed)
+    data = random_data(random, 30)
+    connection = load(data)
+    text = "SELECT r.a FROM r, s WHERE r.b = s.x GROUP BY r.a HAVING sum(d) > 20"
+    texts = (HAVING, text)
+
+    def opened() -> sketches.Store:
+        store = sketches.open(connection)
+        for query in texts if not store.sketches else ():
+            options = {"eager": random.random() < 0.5, "maintain": "incremental", "keep": keep}
+            store.capture(query, on="r.a", ranges=[1, 2, 3], **options)
+        return store
+
+    stores = [opened(), opened()]
+    for _ in range(40):
+        place = random.randrange(2)
+        store = stores[place]
+        match random.choice(["apply", "apply", "apply", "refresh", "save", "restart", "behind", "fail"]):
+            case "apply":
+                store.apply(random_changes(random, data))
+            case "refresh":
+                store.refresh()
+            case "save":
+                store.save()
+            case "restart":
+                stores[place] = opened()
+            case "behind":
+                connection.execute("INSERT INTO r VALUES (3, 1, 1, 7)")
+                data["r"].append((3, 1, 1, 7))
+            case "fail":
+                with pytest.raises(DataError, match="are not there"):
+                    store.apply({"r": [{"a": 77, "b": 0, "c": 0, "d": 0, "_weight": -1}]})
+        if random.random() < 0.5:
+            query, store = random.choice(texts), random.choice(stores)
+            assert arrow_result(store.query(query, use="always")) == result(connection, query)
+
+
+def test_tables_that_others_alter() -> None:
+    """A batch is read by the columns that its table has now."""
+    connection = load({"r": [(1, 1, 1, 30)], "s": []})
+    store = sketches.open(connection)
+    store.capture(HAVING, on="r.a", ranges=[2, 3], maintain="incremental")
+    store.apply({"r": [(2, 1, 1, 99)]})
+    connection.execute("ALTER TABLE r ADD COLUMN e INT")
+    with pytest.raises(DataError, match="'e' is missing"):
+        store.apply({"r": [{"a": 2, "b": 1, "c": 1, "d": 9}]})
+    store.apply({"r": [(3, 1, 1, 99, 5)]})
+    assert result(connection, "SELECT * FROM r WHERE e = 5") == {(3, 1, 1, 99, 5): 1}
+    assert arrow_result(store.query(HAVING, use="always")) == result(connection, HAVING)
+    connection.execute("DROP TABLE r")
+    with pytest.raises(CatalogError, match="r"):
+        store.apply({"r": [(2, 1, 1, 99)]})
 
 
 def test_changes_behind_the_back_are_noticed() -> None:
@@ -229,20 +325,21 @@ def test_selection_is_pushed_into_the_fetch(keep: Any, monkeypatch: pytest.Monke
     store = sketches.open(load({"r": [(1, 1, 1, 9), (2, 1, 2, 9)], "s": []}))
     text = "SELECT a FROM r WHERE b > 5 GROUP BY a HAVING sum(d) > 3"
     sketch = store.capture(text, on="r.a", ranges=[2], keep=keep, maintain="incremental", eager=False)
+    store.save()  # so changes are logged
     backend: Any = store._backend
     fetched: list[int] = []
     run = backend.run
 
     def counting(query: str) -> pa.Table:
         found = run(query)
-        if "changes_r" in query:
+        if "staged_r" in query:
             fetched.append(found.num_rows)
         return found
 
     monkeypatch.setattr(backend, "run", counting)
     for rows, selected in (([(1, b, 1, 9) for b in range(6)], 0), ([(1, 6, 1, 9)], 1)):
         store.apply({"r": rows})
-        backend._applied.clear()  # as if another process had made them
+        backend._memory = replace(backend._memory, applied=())  # as if another process had made them
         sketch.refresh()
         assert fetched
         assert sum(fetched) == selected

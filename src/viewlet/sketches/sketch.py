@@ -287,7 +287,7 @@ class Sketch:
     def _check_assumptions(self, staged: Iterable[str]) -> None:
         """A value that breaks what the sketch's safety rests on retires it, or ends its use for a query."""
         relied = frozenset().union(self.assumes, *self.served.values())
-        broken = {a for a in relied if a.table in staged and not self._holds(a, self._staged_values(a))}
+        broken = {a for a in relied if a.table in staged and not self._holds(a, self._staged_limits(a))}
         self._take_back(broken)
 
     def _check_data(self) -> None:
@@ -300,14 +300,14 @@ class Sketch:
             self.retired = f"an update broke {assumption}"
         self.served = {query: relied for query, relied in self.served.items() if not relied & broken}
 
-    def _holds(self, assumption: Assumption, values: Iterable[Value]) -> bool:
+    def _holds(self, assumption: Assumption, limits: tuple[Value, Value]) -> bool:
+        """An interval holds all values that its least and its greatest one are in."""
         kind = self._column(assumption).type
-        return all(assumption.holds(value, kind) for value in values)
+        return all(assumption.holds(value, kind) for value in limits)
 
-    def _staged_values(self, assumption: Assumption) -> Iterator[Value]:
+    def _staged_limits(self, assumption: Assumption) -> tuple[Value, Value]:
         table = next(table for table in self.schema if table.name == assumption.table)
-        for (value,) in self._backend.staged_rows(table, [self._column(assumption)]):
-            yield value
+        return self._backend.staged_limits(table, self._column(assumption))
 
     def _limits(self, assumption: Assumption) -> tuple[Value, Value]:
         return self._backend.limits(assumption.table, self._column(assumption))

@@ -173,20 +173,20 @@ class Store:
 
     def apply(self, batch: Mapping[str, Data]) -> None:
         """Change the data by weighted rows, and every eager sketch with it, in one version."""
-        catalog = self._backend.catalog()
         changes = {}
         for name, data in batch.items():
-            table = catalog[name]
+            table = self._backend.described(name)
             read = read_changes(table, data)
             if read.keyed:
                 raise DataError(f"table {table.name!r}: rows to delete must be given with all columns")
             changes[table] = read.changes
         touched = {table.name for table in changes}
-        following = [sketch for sketch in self.sketches if sketch.eager and sketch.tables & touched]
+        concerned = [sketch for sketch in self.sketches if sketch.tables & touched]
+        following = [sketch for sketch in concerned if sketch.eager]
         refreshed: list[Sketch] = []
         try:
             with self._backend.snapshot():
-                self._backend.apply(changes)
+                self._backend.apply(changes, lagging=len(following) < len(concerned))
                 for sketch in following:
                     refreshed.append(sketch)
                     sketch.refresh()

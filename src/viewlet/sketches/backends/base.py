@@ -6,11 +6,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from typing import Any, Protocol, TypeAlias
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from sqlglot import exp
 
-from viewlet.backends.base import Change
-from viewlet.core.types import BIGINT, Column, Type, Value
+from viewlet.backends.base import ArrowChanges, Change
+from viewlet.core.types import Column, Type, Value
 from viewlet.errors import DataError, SqlError
 from viewlet.sketches.cost import Skipping
 from viewlet.sketches.operators.base import Row
@@ -45,6 +47,9 @@ class Backend(Reader, Protocol):
     def catalog(self) -> Catalog:
         """The tables there are."""
 
+    def described(self, name: str) -> Table:
+        """One table as it is now: asked before every batch, so without looking at all the others."""
+
     def run(self, text: str) -> pa.Table:
         """The result of a query."""
 
@@ -69,8 +74,11 @@ class Backend(Reader, Protocol):
     def version(self) -> Version:
         """The present version of the data."""
 
-    def apply(self, changes: Mapping[Table, Sequence[Change]]) -> None:
-        """Change the data, and remember the changes; all of it or nothing."""
+    def apply(self, changes: Mapping[Table, Sequence[Change]], lagging: bool) -> None:
+        """Change the data, and remember the changes; all of it or nothing.
+
+        ``lagging`` if some sketch will not follow at once: saved, it needs the changes after a restart too.
+        """
 
     def stage(self, since: Version, tables: Iterable[Table]) -> dict[str, int] | None:
         """Let ``staged`` mean the changes since a version, and count them; ``None`` if they are unknown."""
@@ -92,8 +100,8 @@ class Backend(Reader, Protocol):
         Changes that do not satisfy the ``selection`` need not be among them.
         """
 
-    def staged_rows(self, table: Table, columns: Sequence[Column]) -> list[Row]:
-        """Some columns of the staged changes that appear."""
+    def staged_limits(self, table: Table, column: Column) -> tuple[Value, Value]:
+        """The least and the greatest value that the staged changes bring, physical; NULL for none."""
 
     def forget(self, versions: Sequence[Version]) -> None:
         """Changes that all of these versions contain are needed no more."""
@@ -114,13 +122,33 @@ def arrow_rows(table: pa.Table, kinds: Sequence[Type]) -> list[Row]:
     return list(zip(*columns, strict=True))
 
 
+def arrow_limits(rows: pa.Table, column: Column) -> tuple[Value, Value]:
+    """The least and the greatest value of a column among the rows that appear, physical; NULL for none."""
+    appear = pc.greater(rows[WEIGHT], 0)
+    found = pc.min_max(rows[column.name].filter(appear))
+    limits = pa.table({end: pa.array([found[end].as_py()], found[end].type) for end in ("min", "max")})
+    ((low, high),) = arrow_rows(limits, [column.type] * 2)
+    return low, high
+
+
 def weighted_batch(table: Table, changes: Sequence[Change]) -> pa.Table:
-    """Changes as an Arrow table with ``_weight``, each row as often as it appears or disappears."""
-    rows: list[Row] = []
-    for change in changes:
-        sign = 1 if change.weight > 0 else -1
-        rows.extend([(*change.row, sign)] * abs(change.weight))
-    return to_arrow(rows, (*table.columns, Column(WEIGHT, BIGINT, False)))
+    """Changes as an Arrow table with ``_weight``, each row as often as it appears or disappears.
+
+    >>> r = Table("r", (Column("a", BIGINT),))
+    >>> weighted_batch(r, [Change((7,), -2), Change((8,), 1)]).to_pydict()
+    {'a': [7, 7, 8], '_weight': [-1, -1, 1]}
+    """
+    if isinstance(changes, ArrowChanges):
+        rows, weights = pa.Table.from_batches([changes.batch]), changes.weights
+    else:
+        rows = to_arrow([change.row for change in changes], table.columns)
+        weights = np.fromiter((change.weight for change in changes), np.int64, len(changes))
+    if weights is None:
+        return rows.append_column(WEIGHT, pa.array(np.ones(len(rows), np.int64)))
+    copies = np.abs(weights)
+    if (copies != 1).any():
+        rows = rows.take(pa.array(np.repeat(np.arange(len(copies)), copies)))
+    return rows.append_column(WEIGHT, pa.array(np.repeat(np.sign(weights), copies)))
 
 
 def missing_rows(table: Table, asked: int, found: int) -> DataError:

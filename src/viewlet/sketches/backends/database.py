@@ -83,6 +83,10 @@ class ViewletDatabase:
         """The database's own."""
         return self._database.catalog
 
+    def described(self, name: str) -> Table:
+        """From the catalog, which is in this process."""
+        return self._database.catalog[name]
+
     def condition(self, partition: Partition, fragments: frozenset[int]) -> exp.Expr:
         """An OR of ranges."""
         return in_ranges(partition, fragments, exp.column(partition.column, quoted=True))
@@ -161,7 +165,7 @@ class ViewletDatabase:
         """The number of the last commit."""
         return self._database.version
 
-    def apply(self, changes: Mapping[Table, Sequence[Change]]) -> None:
+    def apply(self, changes: Mapping[Table, Sequence[Change]], lagging: bool) -> None:
         """One commit."""
         self._database.apply({table.name: weighted_batch(table, part) for table, part in changes.items()})
 
@@ -182,7 +186,7 @@ class ViewletDatabase:
         """Never asked for: nothing is staged."""
         raise AssertionError(f"changes of {table.name} are not staged")
 
-    def staged_rows(self, table: Table, columns: Sequence[Column]) -> list[Row]:
+    def staged_limits(self, table: Table, column: Column) -> tuple[Value, Value]:
         """Never asked for: nothing is staged."""
         raise AssertionError(f"changes of {table.name} are not staged")
 

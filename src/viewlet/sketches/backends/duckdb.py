@@ -1,23 +1,38 @@
 """DuckDB tables.
 
-DuckDB has no triggers: changes must go through the store, which writes them and their versions in one
+DuckDB has no triggers: changes must go through the store, which writes them and their version in one
 transaction. The number of rows of each table is remembered, so that most changes behind the store's back are
 noticed; then sketches are captured again, because what changed is not known.
+
+A statement takes DuckDB longer than a sketch takes to follow a thousand rows, so few are sent: what a store
+knows of the database is one row, which it writes only if that is as it left it, and changes stay in this
+process, which is the only one that can change the database. They are written to a log beside the table only
+for sketches that were saved and lag behind, which follow after a restart.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from typing import Any, cast
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple, TypeAlias, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from duckdb import CatalogException
 from sqlglot import exp
 
 from viewlet.backends.base import Change
 from viewlet.core.types import Column, Type, Value
-from viewlet.sketches.backends.base import Version, arrow_rows, catalog_of, missing_rows, weighted_batch
+from viewlet.sketches.backends.base import (
+    Version,
+    arrow_limits,
+    arrow_rows,
+    catalog_of,
+    missing_rows,
+    weighted_batch,
+)
 from viewlet.sketches.cost import Skipping, is_enumerable
 from viewlet.sketches.lineage import by_value
 from viewlet.sketches.operators.base import Row
@@ -31,7 +46,53 @@ SCHEMA = "viewlet_sketches"
 SAMPLE = 200_000
 MAX_VALUES = 20_000
 VERSION = "_version"
-SINCE = "viewlet_sketches_since"
+BATCH = "_viewlet_batch"
+
+
+class Tracked(NamedTuple):
+    """Of a table: how many rows it has, and since which version its log has all changes."""
+
+    rows: int
+    since: int
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """The row that describes the data: a version, and the tables with their changes."""
+
+    number: int
+    tables: Mapping[str, Tracked]
+
+    @classmethod
+    def read(cls, number: int, tables: str) -> State:
+        """From the columns of the row."""
+        return cls(number, {name: Tracked(*rest) for name, rest in json.loads(tables).items()})
+
+    def written(self) -> tuple[int, str]:
+        """As the columns of the row: equal states give equal texts."""
+        return self.number, json.dumps(self.tables, sort_keys=True)
+
+
+class Applied(NamedTuple):
+    """The changes of one table by one batch that went through this object."""
+
+    version: int
+    name: str
+    rows: pa.Table
+    logged: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """What a store knows without asking; a transaction that fails takes it back."""
+
+    state: State
+    applied: tuple[Applied, ...] = ()
+    logs: frozenset[str] = field(default_factory=frozenset)
+    """The tables whose logs may have rows."""
+
+
+Describe: TypeAlias = Callable[[State], State]
 
 
 class DuckDB:
@@ -46,24 +107,34 @@ class DuckDB:
         self._connection = connection
         self._described: object = None
         self._catalog = Catalog()
-        self._nested = False
-        self._applied: list[tuple[int, str, pa.Table]] = []
-        self._since, self._since_is_set = 0, True
-        self._at_hand = False
-        self._number: int | None = None
-        self._parsed: dict[tuple[str, ...], Any] = {}
+        self._columns: dict[str, tuple[str, list[Any], Table]] = {}
+        self._nested = self._looked = False
+        self._counted: frozenset[str] = frozenset()
+        self._since, self._at_hand = 0, False
+        self._unnamed: frozenset[str] = frozenset()
+        self._parsed: dict[str, Any] = {}
         for statement in (
             f"CREATE SCHEMA IF NOT EXISTS {SCHEMA}",
-            f"CREATE TABLE IF NOT EXISTS {SCHEMA}.version (number BIGINT)",
-            f"INSERT INTO {SCHEMA}.version SELECT 0 WHERE NOT EXISTS (FROM {SCHEMA}.version)",
-            f"CREATE TABLE IF NOT EXISTS {SCHEMA}.tracked (name VARCHAR, count BIGINT, since BIGINT)",
+            f"CREATE TABLE IF NOT EXISTS {SCHEMA}.state (number BIGINT, tables VARCHAR)",
+            f"INSERT INTO {SCHEMA}.state SELECT 0, '{{}}' WHERE NOT EXISTS (FROM {SCHEMA}.state)",
             f"CREATE TABLE IF NOT EXISTS {SCHEMA}.saved (name VARCHAR, content BLOB)",
         ):
             connection.execute(statement)
+        ((number, tables),) = self._fetch(f"SELECT number, tables FROM {SCHEMA}.state")
+        state = State.read(number, tables)
+        self._memory = Memory(state, logs=frozenset(state.tables))
+        self._keeps_log = bool(self.saved())
 
     def _fetch(self, text: str, values: Sequence[Any] = ()) -> list[Any]:
         """All rows: an unfinished result would block the connection."""
         rows: list[Any] = self._connection.execute(text, list(values)).fetchall()
+        return rows
+
+    def _ask(self, text: str, values: Sequence[Any] = ()) -> list[Any]:
+        """The same for what is asked with every batch: most of its time would be spent on parsing."""
+        if text not in self._parsed:
+            (self._parsed[text],) = self._connection.extract_statements(text)
+        rows: list[Any] = self._connection.execute(self._parsed[text], list(values)).fetchall()
         return rows
 
     # Reading.
@@ -86,18 +157,28 @@ class DuckDB:
             self._described, self._catalog = described, catalog_of(found, keys, self.dialect)
         return self._catalog
 
+    def described(self, name: str) -> Table:
+        """As the catalog told, unless the columns are other ones since."""
+        known = self._columns.get(name)
+        with suppress(CatalogException):  # a table that is gone is the catalog's to refuse
+            if known is not None and known[1] == self._ask(known[0]):
+                return known[2]
+        table = self.catalog()[name]
+        quoted = exp.Literal.string(f'"{table.name}"').sql("duckdb")
+        text = f'SELECT name, type, "notnull", pk FROM pragma_table_info({quoted})'
+        self._columns[table.name] = text, self._ask(text), table
+        return table
+
     def table(self, name: str) -> exp.Table:
         """The table as it is."""
         return exp.to_table(name)
 
-    def staged(self, name: str) -> exp.Subquery:
-        """The rows of the table's log after the version that the sketch is of.
+    def staged(self, name: str) -> exp.Table:
+        """A name that means the changes which the sketch has not seen, from the first query on that reads it.
 
-        That version is a variable of the connection: texts of queries are made once and run for any version.
+        So texts of queries are made once and run for any version.
         """
-        known = exp.Anonymous(this="getvariable", expressions=[exp.Literal.string(SINCE)])
-        since = exp.column(VERSION) > known
-        return exp.select("*").from_(_log(name)).where(since).subquery(f"staged_{name}")
+        return exp.Table(this=exp.to_identifier(_staged(name), quoted=True))
 
     def condition(self, partition: Partition, fragments: frozenset[int]) -> exp.Expr:
         """A semi-join with the values of the ranges where they can be listed, else an OR of ranges.
@@ -182,11 +263,21 @@ class DuckDB:
         return query.sql("duckdb")
 
     def run(self, text: str) -> pa.Table:
-        """The result of a query; the variable that texts over changes read is set for the first of them."""
-        if not self._since_is_set and SINCE in text:
-            self._fetch(f"SET VARIABLE {SINCE} = {self._since}::BIGINT")
-            self._since_is_set = True
+        """The result of a query; staged changes that it is the first to read get their name."""
+        for name in self._unnamed:
+            if f'"{_staged(name)}"' in text:
+                self._name_staged(name)
         return self._connection.sql(text).to_arrow_table()
+
+    def _name_staged(self, name: str) -> None:
+        """Let the name of the staged changes mean the batches at hand, or what the log has of them."""
+        self._unnamed = self._unnamed - {name}
+        if self._at_hand:
+            self._ask(f'DROP VIEW IF EXISTS temp."{_staged(name)}"')
+            self._connection.register(_staged(name), self._recent(name))
+        else:
+            log = f"FROM {_log(name)} WHERE {VERSION} > {self._since}"
+            self._fetch(f'CREATE OR REPLACE TEMP VIEW "{_staged(name)}" AS {log}')
 
     def arrow(self, text: str, kinds: Sequence[Type]) -> pa.Table:
         """Results come in columns."""
@@ -220,24 +311,16 @@ class DuckDB:
 
     def track(self, tables: Iterable[Table]) -> None:
         """Give each table a log of changes."""
-        for table in tables:
-            if self._tracked(table.name):
-                continue
+        self._look()
+        new = [table for table in tables if table.name not in self._memory.state.tables]
+        for table in new:
             self._fetch(
-                f"CREATE TABLE {_log(table.name)} AS SELECT *, 0::BIGINT AS {WEIGHT}, 0::BIGINT AS {VERSION} "
-                f'FROM "{table.name}" LIMIT 0'
+                f"CREATE OR REPLACE TABLE {_log(table.name)} AS "
+                f'SELECT *, 0::BIGINT AS {WEIGHT}, 0::BIGINT AS {VERSION} FROM "{table.name}" LIMIT 0'
             )
-            self._reset(table.name)
-
-    def _tracked(self, name: str) -> list[Any]:
-        return self._fetch(f"SELECT count, since FROM {SCHEMA}.tracked WHERE name = ?", [name])
-
-    def _reset(self, name: str) -> None:
-        """What the log of a table knows begins now."""
-        self._fetch(f"DELETE FROM {SCHEMA}.tracked WHERE name = ?", [name])
-        self._fetch(
-            f"INSERT INTO {SCHEMA}.tracked VALUES (?, ?, ?)", [name, self.count(name), self.version()]
-        )
+        if new:
+            begun = {table.name: self.count(table.name) for table in new}
+            self._describe(lambda state: _begun(state, begun, step=0))
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:
@@ -246,137 +329,171 @@ class DuckDB:
             yield
             return
         self._connection.begin()
-        self._nested, self._number = True, None
-        applied = list(self._applied)
+        self._nested, self._looked, self._counted = True, False, frozenset()
+        memory = self._memory
         try:
             yield
             self._connection.commit()
         except BaseException:
-            self._applied = applied
+            self._memory = memory
             self._connection.rollback()
             raise
         finally:
-            self._nested, self._number = False, None
+            self._nested = self._looked = False
 
     def version(self) -> Version:
-        """A number that grows by one with every batch; within a transaction it is read once."""
-        if self._number is None or not self._nested:
-            ((self._number,),) = self._fetch(f"SELECT number FROM {SCHEMA}.version")
-        return self._number
+        """A number that grows with every batch; within a transaction it is read once."""
+        self._look()
+        return self._memory.state.number
 
-    def _next_version(self) -> None:
-        self._fetch(f"UPDATE {SCHEMA}.version SET number = number + 1")
-        self._number = None
+    def _look(self) -> None:
+        """Read the state, unless this transaction knows it."""
+        if self._nested and self._looked:
+            return
+        ((number, tables),) = self._ask(f"SELECT number, tables FROM {SCHEMA}.state")
+        if (number, tables) != self._memory.state.written():
+            self._memory = replace(self._memory, state=State.read(number, tables))
+        self._looked = True
 
-    def apply(self, changes: Mapping[Table, Sequence[Change]]) -> None:
-        """Write the log, then the table."""
+    def _describe(self, describe: Describe) -> None:
+        """Change the state; where it is not as this store left it, another one was there, so it is read."""
+        if not self._replace(describe(self._memory.state)):
+            self._looked = False
+            self._look()
+            self._replace(describe(self._memory.state))
+
+    def _replace(self, state: State) -> bool:
+        """Let a state follow the known one, if this is still the present one."""
+        known = self._memory.state.written()
+        text = f"UPDATE {SCHEMA}.state SET number = ?, tables = ? WHERE number = ? AND tables = ?"
+        ((replaced,),) = self._ask(text, [*state.written(), *known])
+        if replaced:
+            self._memory, self._looked = replace(self._memory, state=state), True
+        return bool(replaced)
+
+    def apply(self, changes: Mapping[Table, Sequence[Change]], lagging: bool) -> None:
+        """Write the version, which tells whether another store was there, then the tables, then logs."""
+        batches = {table: weighted_batch(table, part) for table, part in changes.items()}
+        growth = {table.name: pc.sum(rows[WEIGHT]).as_py() or 0 for table, rows in batches.items()}
+        logged = lagging and self._keeps_log
         with self.snapshot():
-            self._next_version()
-            version = self.version()
-            batches = {table: weighted_batch(table, part) for table, part in changes.items()}
-            for table, batch in batches.items():
-                self._connection.register("_viewlet_batch", batch)
-                try:
-                    self._apply(table, version)
-                finally:
-                    self._connection.unregister("_viewlet_batch")
-        self._applied += [(version, table.name, batch) for table, batch in batches.items()]
+            self._describe(lambda state: _grown(state, growth, logged))
+            self._notice({name: n for name, n in growth.items() if name in self._memory.state.tables})
+            for table, rows in batches.items():
+                self._write(table, rows)
+            version = self._memory.state.number
+            new = tuple(Applied(version, table.name, rows, False) for table, rows in batches.items())
+            self._memory = replace(self._memory, applied=self._memory.applied + new)
+            if logged:
+                self._write_logs(version - 1)
 
-    def _apply(self, table: Table, version: int) -> None:
+    def _notice(self, growth: Mapping[str, int]) -> bool:
+        """Are there other rows in a table than known, before it grows so much? Then its log begins anew.
+
+        That is asked before a table is changed: counting rows of a transaction's own takes ten times as long.
+        """
+        strange: dict[str, int] = {}
+        for name in growth.keys() - self._counted:
+            tracked = self._memory.state.tables.get(name)
+            count = self._ask(f'SELECT count(*) FROM "{name}"')[0][0] + growth[name]
+            if tracked is None or count != tracked.rows:
+                strange[name] = count
+        if self._nested:
+            self._counted |= growth.keys()
+        if strange:
+            self._describe(lambda state: _begun(state, strange))
+        return bool(strange)
+
+    def _write(self, table: Table, rows: pa.Table) -> None:
+        """Change a table; what is inserted is given to DuckDB as it is, without a name, which takes time."""
+        inserted, deleted = rows, rows.slice(0, 0)
+        if pc.min(rows[WEIGHT]).as_py() == -1:
+            inserted, deleted = (rows.filter(c) for c in (_sign(rows, pc.greater), _sign(rows, pc.less)))
+        if len(deleted):
+            self._connection.register(BATCH, deleted)
+            try:
+                self._delete(table, len(deleted))
+            finally:
+                self._connection.unregister(BATCH)
+        if len(inserted):
+            self._insert(f'"{table.name}"', inserted.select(table.column_names))
+
+    def _insert(self, name: str, rows: pa.Table) -> None:
+        self._connection.from_arrow(rows).insert_into(name)
+
+    def _delete(self, table: Table, asked: int) -> None:
         columns = ", ".join(f'"{name}"' for name in table.column_names)
-        run = self._fetch
-        tracked = self._tracked(table.name)
-        if tracked:
-            log = _log(table.name)
-            run(f"INSERT INTO {log} SELECT {columns}, {WEIGHT}, {version} FROM _viewlet_batch")
-        ((inserted, deleted),) = run(
-            f"SELECT count(*) FILTER ({WEIGHT} > 0), count(*) FILTER ({WEIGHT} < 0) FROM _viewlet_batch"
+        same = " AND ".join(f't."{c}" IS NOT DISTINCT FROM b."{c}"' for c in table.column_names)
+        grouped = f"SELECT {columns}, count(*) AS _copies FROM {BATCH} GROUP BY ALL"
+        partition = ", ".join(f't."{c}"' for c in table.column_names)
+        ((found,),) = self._fetch(
+            f'DELETE FROM "{table.name}" WHERE rowid IN (SELECT _id FROM ('
+            f"SELECT t.rowid AS _id, b._copies, row_number() OVER (PARTITION BY {partition}) AS _place "
+            f'FROM "{table.name}" t '
+            f"JOIN ({grouped}) b ON {same}) WHERE _place <= _copies)"
         )
-        if deleted:
-            same = " AND ".join(f't."{c}" IS NOT DISTINCT FROM b."{c}"' for c in table.column_names)
-            grouped = (
-                f"SELECT {columns}, count(*) AS _copies FROM _viewlet_batch WHERE {WEIGHT} < 0 GROUP BY ALL"
-            )
-            partition = ", ".join(f't."{c}"' for c in table.column_names)
-            ((found,),) = run(
-                f'DELETE FROM "{table.name}" WHERE rowid IN (SELECT _id FROM ('
-                f"SELECT t.rowid AS _id, b._copies, row_number() OVER (PARTITION BY {partition}) AS _place "
-                f'FROM "{table.name}" t '
-                f"JOIN ({grouped}) b ON {same}) WHERE _place <= _copies)"
-            )
-            if found != deleted:
-                raise missing_rows(table, deleted, found)
-        if inserted:
-            run(
-                f'INSERT INTO "{table.name}" ({columns}) '
-                f"SELECT {columns} FROM _viewlet_batch WHERE {WEIGHT} > 0"
-            )
-        if tracked:
-            run(
-                f"UPDATE {SCHEMA}.tracked SET count = count + ? WHERE name = ?",
-                [inserted - deleted, table.name],
-            )
+        if found != asked:
+            raise missing_rows(table, asked, found)
+
+    def _write_logs(self, after: int) -> None:
+        """Write the changes of this process after a version into the logs."""
+        applied = list(self._memory.applied)
+        for place, entry in enumerate(applied):
+            if entry.version > after and entry.name in self._memory.state.tables:
+                versions = pa.array([entry.version] * len(entry.rows), pa.int64())
+                self._insert(_log(entry.name), entry.rows.append_column(VERSION, versions))
+                applied[place] = entry._replace(logged=True)
+        logs = self._memory.logs | {entry.name for entry in applied if entry.logged}
+        self._memory = replace(self._memory, applied=tuple(applied), logs=logs)
 
     def stage(self, since: Version, tables: Iterable[Table]) -> dict[str, int] | None:
-        """The logs after a version, unless a table changed behind the store's back."""
+        """What came after a version, unless a table changed behind the store's back."""
         names = tuple(table.name for table in tables)
-        self._since, self._since_is_set = since, False
-        self._number, known = self._look(names)
-        for name, (is_expected, first) in known.items():
-            if not is_expected:
-                self._next_version()
-                self._reset(name)
-                return None
-            if since < first:
-                return None
-        counts = self._counts_at_hand(since, self._number, names)
+        self._since, self._unnamed = since, frozenset(names)
+        self._look()
+        if self._notice(dict.fromkeys(names, 0)):
+            return None
+        state = self._memory.state
+        counts = self._counts_at_hand(since, state.number, names)
         if counts is None:
+            if any(since < state.tables[name].since for name in names):
+                return None
             after = f"WHERE {VERSION} > {since}"
             counts = {name: self._fetch(f"SELECT count(*) FROM {_log(name)} {after}")[0][0] for name in names}
         return {name: count for name, count in counts.items() if count}
 
     def at_hand(self, since: Version, tables: Iterable[Table]) -> tuple[Version, dict[str, int]] | None:
-        """Those that went through this object, if no others did: a single look tells, of one moment."""
+        """Those that went through this object, if no others did."""
         names = tuple(table.name for table in tables)
-        self._since, self._since_is_set = since, False
-        version, known = self._look(names)
+        self._since, self._unnamed = since, frozenset(names)
+        # Outside of a transaction the version is read before the tables: of two moments, it is the earlier
+        # one's, and what came between them is noticed now, by the numbers of rows, or with the next look.
+        version = self.version()
         counts = self._counts_at_hand(since, version, names)
-        if counts is None or not all(is_expected for is_expected, _ in known.values()):
+        if counts is None or not all(map(self._is_expected, names)):
             return None
         return version, {name: count for name, count in counts.items() if count}
 
-    def _look(self, names: tuple[str, ...]) -> tuple[int, dict[str, tuple[bool, int]]]:
-        """The version; of each table whether it has as many rows as expected, and since when it is known."""
-        rows = {name: rest for name, *rest in self._connection.execute(self._state_of(names)).fetchall()}
-        known, number = {}, 0
-        for place, name in enumerate(names):
-            expected, first, number, *counts = rows[name]
-            known[name] = counts[place] == expected, first
-        return number, known
-
-    def _state_of(self, names: tuple[str, ...]) -> Any:
-        """The query for what is known of all tables and how many rows these have, parsed once.
-
-        One query, since most of its time is spent before it runs, and it is all that a refresh asks for.
-        """
-        if names not in self._parsed:
-            counted = "".join(f', (SELECT count(*) FROM "{name}")' for name in names)
-            text = f"SELECT name, count, since, number{counted} FROM {SCHEMA}.tracked, {SCHEMA}.version"
-            (self._parsed[names],) = self._connection.extract_statements(text)
-        return self._parsed[names]
+    def _is_expected(self, name: str) -> bool:
+        """Has a table as many rows as it should?"""
+        if name in self._counted and self._nested:
+            return True
+        tracked = self._memory.state.tables.get(name)
+        ((count,),) = self._ask(f'SELECT count(*) FROM "{name}"')
+        return tracked is not None and count == tracked.rows
 
     def _counts_at_hand(self, since: int, until: int, names: Sequence[str]) -> dict[str, int] | None:
         """How many changes came between versions, if all of them went through this object."""
-        recent = [entry for entry in self._applied if since < entry[0] <= until]
-        self._at_hand = {version for version, _, _ in recent} == set(range(since + 1, until + 1))
+        recent = [entry for entry in self._memory.applied if since < entry.version <= until]
+        self._at_hand = {entry.version for entry in recent} == set(range(since + 1, until + 1))
         if not self._at_hand:
             return None
-        return {name: sum(len(rows) for _, of, rows in recent if of == name) for name in names}
+        return {name: sum(len(entry.rows) for entry in recent if entry.name == name) for name in names}
 
     def pending(self, since: Version, tables: Iterable[Table]) -> int | None:
         """By what went through this object: whether to use a sketch is decided for every query."""
         names = {table.name for table in tables}
-        return sum(len(rows) for version, name, rows in self._applied if version > since and name in names)
+        return sum(len(e.rows) for e in self._memory.applied if e.version > since and e.name in names)
 
     def staged_columns(
         self, table: Table, columns: Sequence[Column], selection: exp.Expr | None
@@ -384,44 +501,106 @@ class DuckDB:
         """The batches that went through this object, if there were no others; triggers select among them."""
         if not self._at_hand:
             return None
-        parts = [
-            rows for version, name, rows in self._applied if version > self._since and name == table.name
-        ]
-        return pa.concat_tables(parts).select([*(column.name for column in columns), WEIGHT])
+        return self._recent(table.name).select([*(column.name for column in columns), WEIGHT])
 
-    def staged_rows(self, table: Table, columns: Sequence[Column]) -> list[Row]:
-        """Some columns of the staged insertions."""
-        kinds = [column.type for column in columns]
-        at_hand = self.staged_columns(table, columns, None)
+    def _recent(self, name: str) -> pa.Table:
+        """The changes of a table that are staged and at hand."""
+        recent = [e.rows for e in self._memory.applied if e.version > self._since and e.name == name]
+        return pa.concat_tables(recent)
+
+    def staged_limits(self, table: Table, column: Column) -> tuple[Value, Value]:
+        """Of the batches at hand, or of the log."""
+        at_hand = self.staged_columns(table, [column], None)
         if at_hand is not None:
-            return arrow_rows(at_hand.filter(pc.greater(at_hand[WEIGHT], 0)).drop_columns([WEIGHT]), kinds)
-        listed = ", ".join(f'"{column.name}"' for column in columns)
-        appeared = f"{VERSION} > getvariable('{SINCE}') AND {WEIGHT} > 0"
-        text = f"SELECT DISTINCT {listed} FROM {_log(table.name)} WHERE {appeared}"
-        return self.rows(text, kinds)
+            return arrow_limits(at_hand, column)
+        name, appeared = f'"{column.name}"', f"{VERSION} > {self._since} AND {WEIGHT} > 0"
+        text = f"SELECT min({name}), max({name}) FROM {_log(table.name)} WHERE {appeared}"
+        ((low, high),) = self.rows(text, [column.type] * 2)
+        return low, high
 
     def forget(self, versions: Sequence[Version]) -> None:
-        """Shorten the logs to what some sketch still has to see."""
-        oldest = min(versions, default=self.version())
-        self._applied = [entry for entry in self._applied if entry[0] > oldest]
-        for (name,) in self._fetch(f"SELECT name FROM {SCHEMA}.tracked"):
-            self._fetch(f"DELETE FROM {_log(name)} WHERE {VERSION} <= ?", [oldest])
-            # A sketch that is older, saved or of another store, must not take the silence for no change.
-            self._fetch(
-                f"UPDATE {SCHEMA}.tracked SET since = greatest(since, ?) WHERE name = ?", [oldest, name]
-            )
+        """Drop what every sketch has seen, and shorten the logs that may have some of it."""
+        oldest = min(versions, default=self._memory.state.number)
+        kept = tuple(entry for entry in self._memory.applied if entry.version > oldest)
+        self._memory = replace(self._memory, applied=kept)
+        if self._memory.logs:
+            with self.snapshot():
+                self._shorten_logs(oldest)
+
+    def _shorten_logs(self, oldest: int) -> None:
+        logs = self._memory.logs
+        for name in logs:
+            self._fetch(f"DELETE FROM {_log(name)} WHERE {VERSION} <= {oldest}")
+        # A sketch that is older, saved or of another store, must not take the silence for no change.
+        self._describe(lambda state: _shortened(state, logs, oldest))
+        if oldest >= self._memory.state.number:
+            self._memory = replace(self._memory, logs=frozenset())
 
     # States of sketches.
 
     def save(self, name: str, content: bytes | None) -> None:
-        """A row of a table of its own."""
+        """A row of a table of its own; from now on logs have what it will need after a restart."""
         self._fetch(f"DELETE FROM {SCHEMA}.saved WHERE name = ?", [name])
         if content is not None:
             self._fetch(f"INSERT INTO {SCHEMA}.saved VALUES (?, ?)", [name, content])
+            self._keeps_log = True
+            self._log_all()
+
+    def _log_all(self) -> None:
+        """Complete the logs by the changes in this process, as far back as these go without a gap."""
+        if all(entry.logged for entry in self._memory.applied):
+            return
+        oldest, versions = self.version(), {entry.version for entry in self._memory.applied}
+        while oldest in versions:
+            oldest -= 1
+        for name in self._memory.state.tables:  # of another store's forgetting there may be some or none
+            self._fetch(f"DELETE FROM {_log(name)} WHERE {VERSION} > {oldest}")
+        self._write_logs(oldest)
+        self._describe(lambda state: _completed(state, oldest))
 
     def saved(self) -> Mapping[str, bytes]:
         """The rows of that table."""
         return dict(self._fetch(f"SELECT name, content FROM {SCHEMA}.saved"))
+
+
+def _begun(state: State, counts: Mapping[str, int], step: int = 1) -> State:
+    """Of tables with so many rows, what their logs know begins with this version, or with a next one."""
+    now = state.number + step
+    return State(now, {**state.tables, **{name: Tracked(count, now) for name, count in counts.items()}})
+
+
+def _grown(state: State, growth: Mapping[str, int], logged: bool) -> State:
+    """The version after a batch; logs that do not get it know nothing of what was before it either."""
+    now = state.number + 1
+    tables = {
+        name: Tracked(known.rows + growth[name], known.since if logged else now) if name in growth else known
+        for name, known in state.tables.items()
+    }
+    return State(now, tables)
+
+
+def _shortened(state: State, names: Iterable[str], oldest: int) -> State:
+    """The logs of some tables have lost what was not after a version."""
+    lost = {name: known for name, known in state.tables.items() if name in names}
+    return replace(
+        state,
+        tables={**state.tables, **{n: Tracked(t.rows, max(t.since, oldest)) for n, t in lost.items()}},
+    )
+
+
+def _completed(state: State, oldest: int) -> State:
+    """The logs of all tables have what was after a version."""
+    return replace(
+        state, tables={name: Tracked(t.rows, min(t.since, oldest)) for name, t in state.tables.items()}
+    )
+
+
+def _sign(rows: pa.Table, compare: Callable[..., Any]) -> Any:
+    return compare(rows[WEIGHT], 0)
+
+
+def _staged(name: str) -> str:
+    return f"viewlet_staged_{name}"
 
 
 def _log(name: str) -> str:

@@ -12,12 +12,11 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from sqlglot import exp
 
 from viewlet.backends.base import Change
 from viewlet.core.types import Column, Type, Value
-from viewlet.sketches.backends.base import Version, arrow_rows, weighted_batch
+from viewlet.sketches.backends.base import Version, arrow_limits, arrow_rows, weighted_batch
 from viewlet.sketches.backends.parquet_files import ParquetFiles, PreparedBatch, read_columns, rows_in
 from viewlet.sketches.cost import Skipping
 from viewlet.sketches.lineage import by_value
@@ -124,6 +123,10 @@ class Parquet:
         """The tables, by the schema of their files."""
         return self._catalog
 
+    def described(self, name: str) -> Table:
+        """Files of a table do not change their columns."""
+        return self._catalog[name]
+
     def table(self, name: str) -> exp.Table:
         """The files of the present version."""
         return exp.to_table(name)
@@ -220,7 +223,7 @@ class Parquet:
         """The version of each table."""
         return {name: files.manifest().version for name, files in self._files.items()}
 
-    def apply(self, changes: Mapping[Table, Sequence[Change]]) -> None:
+    def apply(self, changes: Mapping[Table, Sequence[Change]], lagging: bool) -> None:
         """Write all files of the batch, then let it take effect."""
         prepared: list[PreparedBatch] = []
         try:
@@ -269,11 +272,9 @@ class Parquet:
         """From the files themselves: for an engine to select among them would take longer."""
         return read_columns(self._staged[table.name], [*(column.name for column in columns), WEIGHT])
 
-    def staged_rows(self, table: Table, columns: Sequence[Column]) -> list[Row]:
-        """Some columns of the staged insertions."""
-        staged = read_columns(self._staged[table.name], [*(column.name for column in columns), WEIGHT])
-        inserted = staged.filter(pc.greater(staged[WEIGHT], 0)).drop_columns([WEIGHT])
-        return arrow_rows(inserted, [column.type for column in columns])
+    def staged_limits(self, table: Table, column: Column) -> tuple[Value, Value]:
+        """From the files with the changes."""
+        return arrow_limits(read_columns(self._staged[table.name], [column.name, WEIGHT]), column)
 
     def forget(self, versions: Sequence[Version]) -> None:
         """Remove changes that every sketch has seen."""

@@ -86,6 +86,10 @@ class Postgres:
             self._described, self._catalog = described, catalog_of(found, dict(keys), self.dialect)
         return self._catalog
 
+    def described(self, name: str) -> Table:
+        """From the catalog."""
+        return self.catalog()[name]
+
     def table(self, name: str) -> exp.Table:
         """The table as it is."""
         return exp.to_table(name)
@@ -247,7 +251,7 @@ class Postgres:
                 self._version = log.version(*found)
             return self._version
 
-    def apply(self, changes: Mapping[Table, Sequence[Change]]) -> None:
+    def apply(self, changes: Mapping[Table, Sequence[Change]], lagging: bool) -> None:
         """Change the tables; the triggers write the log."""
         with self.snapshot():
             for table, part in changes.items():
@@ -328,11 +332,12 @@ class Postgres:
         kinds = [*(column.type for column in columns), BIGINT]
         return self._arrow(text, kinds, "0") if self._few else self.arrow(text, kinds)
 
-    def staged_rows(self, table: Table, columns: Sequence[Column]) -> list[Row]:
-        """Some columns of the staged insertions."""
-        listed = ", ".join(f'"{column.name}"' for column in columns)
-        text = f"SELECT DISTINCT {listed} FROM {log.copy_of(table.name)} WHERE {WEIGHT} > 0"
-        return self.rows(text, [column.type for column in columns])
+    def staged_limits(self, table: Table, column: Column) -> tuple[Value, Value]:
+        """From the log itself, without a copy of it."""
+        least, greatest = (f'{end}("{column.name}")' for end in ("min", "max"))
+        unseen = f"{self._unseen[table.name]} AND {WEIGHT} > 0"
+        ((low, high),) = self.rows(f"SELECT {least}, {greatest} {unseen}", [column.type] * 2)
+        return low, high
 
     def forget(self, versions: Sequence[Version]) -> None:
         """Shorten the logs to what some sketch still has to see, but remember whose changes are gone."""
