@@ -13,9 +13,12 @@ the quicker of an instrumented and a two-pass capture, whatever the sketch itsel
 the quickest way to answer once, which leaves nothing to follow changes with: often free capture, from the
 result. *Paper's* is the factor that the paper gives for the experiment, NULL where it gives none, and
 *reached* compares the least of our ratios with it: its factors are of PostgreSQL with 10 M rows, where a
-capture takes longer than in DuckDB. PostgreSQL is a server of our own, started from the machine's binaries;
-Spark queries Parquet files. Tables have 1 M rows unless a command says so. Results go to
-``benchmarks/results/sketches``.
+capture takes longer than in DuckDB. *Follow* is the refresh of a sketch that a batch has left behind, without
+the batch itself. What keeping it fresh *adds to a write* is all of it: how much longer a batch takes with a
+sketch that follows at once than the same rows inserted into DuckDB without any store. CPU seconds stand
+beside wall seconds where the database is in this process: a capture uses all cores. PostgreSQL is a server of
+our own, started from the machine's binaries; Spark queries Parquet files. Tables have 1 M rows unless a
+command says so. Results go to ``benchmarks/results/sketches``.
 """
 
 from __future__ import annotations

@@ -19,6 +19,8 @@ RANGES = 400
 MANY = 10_000
 INSERTED = (5, 1)
 """How often a batch is inserted, and one of more than ``MANY`` rows."""
+WRITTEN, WRITES = 1000, 20
+"""How many rows are written with and without a sketch that follows at once, and how often."""
 
 
 # Data: a is the group, the others are measures whose mean grows with it.
@@ -50,12 +52,20 @@ def synthetic(
 
 @dataclass
 class Measured:
-    """How long capturing again takes, finding the fragments alone, and following changes of each size."""
+    """How long capturing again takes, finding the fragments alone, and following changes of each size.
+
+    To follow is to bring a sketch up to date that was left behind by a batch. What a sketch that follows at
+    once ``adds`` to a write is more: all that the batch takes longer than without it, versions included.
+    CPU seconds count what a capture does on several cores. Both are known of databases in this process only.
+    """
 
     capture: float
     light: float
     follow: dict[int, float]
     entries: int
+    capture_cpu: float | None
+    follow_cpu: float | None
+    adds: float | None
 
     @property
     def ratios(self) -> dict[int, float]:
@@ -83,12 +93,12 @@ def measure(
     options = {"on": on, "ranges": ranges, "eager": False, **options}
     sketch = store.capture(text, maintain="incremental", **options)
     if earlier is None:
-        capture, light = _captures(store, sketch, text, options, repeats)
+        capture, light, cpu = _captures(store, sketch, text, options, repeats)
     else:
-        capture, light = earlier.capture, earlier.light
+        capture, light, cpu = earlier.capture, earlier.light, earlier.capture_cpu
     store.sketches[:] = [sketch]
     captures = sketch.costs.captures
-    follow = {}
+    follow, follow_cpu = {}, {}
     for size in sizes:
         batch = changes(size)
         weights = [1] * INSERTED[size > MANY]
@@ -96,31 +106,54 @@ def measure(
         # and where so much was inserted that the table would be another one.
         if size == min(sizes) or size > MANY:
             weights.append(-1)
-        follow[size] = min(_followed(store, sketch, table, batch, weight) for weight in weights)
+        taken = [_followed(store, sketch, table, batch, weight) for weight in weights]
+        follow[size], follow_cpu[size] = (min(times) for times in zip(*taken, strict=True))
     assert sketch.incremental, sketch.explain()
     assert sketch.costs.captures == captures, sketch.explain()
-    return Measured(capture, light, follow, sketch.entries())
+    own = follow_cpu.get(WRITTEN) if database.in_process else None
+    adds = _added(store, sketch, database, table, changes(WRITTEN)) if database.in_process else None
+    return Measured(capture, light, follow, sketch.entries(), cpu if database.in_process else None, own, adds)
 
 
 def _captures(
     store: Store, sketch: Sketch, text: str, options: dict[str, Any], repeats: int
-) -> tuple[float, float]:
-    """How long a capture takes, with what is needed to follow changes, and finding the fragments alone."""
+) -> tuple[float, float, float]:
+    """How long a capture takes, with what is needed to follow changes, and finding the fragments alone.
+
+    Last come the CPU seconds of the quicker capture, those of all cores.
+    """
     instrumented = sketch
     if "by operators" not in sketch.explain():
         instrumented = store.capture(text, maintain="incremental", **{**options, "keep": "operators"})
     two_pass = store.capture(text, way="two_pass", **options)
     light = store.capture(text, maintain="recapture", **options)
-    capture = min(_again(instrumented, repeats), _again(two_pass, repeats))
-    return capture, min(_again(light, repeats), capture)
+    capture, _, quicker = min(
+        (_again(of, repeats), place, of) for place, of in enumerate((instrumented, two_pass))
+    )
+    began = time.process_time()
+    quicker.recapture()
+    cpu = time.process_time() - began
+    return capture, min(_again(light, repeats), capture), cpu
 
 
-def _followed(store: Store, sketch: Sketch, table: str, batch: pa.Table, weight: int) -> float:
-    """How long the sketch takes to follow a batch that is inserted or deleted."""
+def _followed(store: Store, sketch: Sketch, table: str, batch: pa.Table, weight: int) -> tuple[float, float]:
+    """How long the sketch takes to follow a batch that is inserted or deleted, and its CPU seconds."""
     store.apply({table: batch.append_column("_weight", pa.array([weight] * len(batch)))})
-    began = time.perf_counter()
+    began, cpu = time.perf_counter(), time.process_time()
     sketch.refresh()
-    return time.perf_counter() - began
+    return time.perf_counter() - began, time.process_time() - cpu
+
+
+def _added(store: Store, sketch: Sketch, database: Database, table: str, batch: pa.Table) -> float:
+    """How much longer it takes to write a batch if a sketch follows it at once.
+
+    Plain writes come last: to the sketch they are changes behind its back.
+    """
+    sketch.eager = True
+    weighted = batch.append_column("_weight", pa.array([1] * len(batch)))
+    followed = best(lambda: store.apply({table: weighted}), WRITES)
+    assert sketch.version == store._backend.version(), sketch.explain()
+    return followed - best(lambda: database.write(table, batch), WRITES)
 
 
 def _again(sketch: Sketch, repeats: int) -> float:
@@ -139,14 +172,23 @@ def sweep(
     """One row per case, one line of the plot each; beside the ratios the paper's factor, where it has one."""
     columns = ["case", "capture again, s", "fragments alone, s", *(f"follow {size}, s" for size in sizes)]
     columns += [*(f"ratio at {size}" for size in sizes), "paper's", "reached"]
+    columns += ["capture again, CPU s", f"follow {WRITTEN}, CPU s", "ratio of CPU"]
+    columns += [f"added to a write of {WRITTEN}, s", "ratio to that"]
     rows: list[list[Any]] = []
     for case, m in cases.items():
         ratios = [m.ratios[s] for s in sizes]
         factor = (paper or {}).get(case)
         told = ["NULL", ""] if factor is None else [factor, "yes" if min(ratios) >= factor else "lower"]
+        cpu = [m.capture_cpu, m.follow_cpu, _ratio(m.capture_cpu, m.follow_cpu)]
+        beside = [*cpu, m.adds, _ratio(m.capture, m.adds)]
+        told += ["NULL" if number is None else number for number in beside]
         rows.append([case, m.capture, m.light, *(m.follow[s] for s in sizes), *ratios, *told])
     series = {case: [(size, m.ratios[size]) for size in sizes] for case, m in cases.items()}
     report.table(title, columns, rows, {"x": "changed rows", "y": "capture again / follow", "series": series})
+
+
+def _ratio(whole: float | None, part: float | None) -> float | None:
+    return None if whole is None or part is None else whole / part
 
 
 class Mix:

@@ -78,11 +78,19 @@ class SparkEngine:
 
     def __init__(self, session: Any) -> None:
         self._session = session
+        self._schemas: dict[str, Any] = {}
 
     def name_files(self, name: str, files: Sequence[str], root: Path, folders: Sequence[Column]) -> None:
-        """A temporary view; Spark lists no folder and reads no other file."""
+        """A temporary view; Spark lists no folder and reads no other file.
+
+        The first files of a name tell its columns; to look at the next ones for that would be another job.
+        """
         reader = self._session.read.option("basePath", str(root)) if folders else self._session.read
-        reader.parquet(*files).createOrReplaceTempView(name)
+        if name in self._schemas:
+            reader = reader.schema(self._schemas[name])
+        rows = reader.parquet(*files)
+        self._schemas[name] = rows.schema
+        rows.createOrReplaceTempView(name)
 
     def run(self, text: str) -> pa.Table:
         """Arrow from the executors."""
