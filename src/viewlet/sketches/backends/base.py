@@ -134,6 +134,7 @@ def arrow_limits(rows: pa.Table, column: Column) -> tuple[Value, Value]:
 def weighted_batch(table: Table, changes: Sequence[Change]) -> pa.Table:
     """Changes as an Arrow table with ``_weight``, each row as often as it appears or disappears.
 
+    >>> from viewlet.core.types import BIGINT
     >>> r = Table("r", (Column("a", BIGINT),))
     >>> weighted_batch(r, [Change((7,), -2), Change((8,), 1)]).to_pydict()
     {'a': [7, 7, 8], '_weight': [-1, -1, 1]}
