@@ -199,4 +199,19 @@ def local(data: Data) -> Data:
     moments = [name for name, kind in frame.dtypes if kind == "timestamp"]
     if moments:
         frame = frame.withColumns({name: frame[quoted(name)].cast("timestamp_ntz") for name in moments})
-    return frame.toArrow()
+    return collected(frame)
+
+
+def collected(frame: Any) -> pa.Table:
+    """The rows of a DataFrame on the driver, in Arrow; refuses more than Spark's driver may take."""
+    from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+
+    try:
+        return frame.toArrow()
+    except Py4JJavaError as reason:
+        if "spark.driver.maxResultSize" not in str(reason):
+            raise
+        raise DataError(
+            "the DataFrame is larger than spark.driver.maxResultSize: raise that setting, and "
+            "spark.driver.memory with it, or apply the rows in several batches"
+        ) from None

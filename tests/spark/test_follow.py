@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from datetime import date
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -20,9 +21,11 @@ from viewlet.backends.spark.native import SiteCode
 from viewlet.backends.spark.partition import PartitionCode
 from viewlet.database import Database, connect
 from viewlet.errors import ValueRangeError
-from viewlet.workers import Workers
+from viewlet.workers import Workers, log
 from viewlet.workers.jobs import Executors
+from viewlet.workers.log import forget
 from viewlet.workers.memory import Partition
+from viewlet.workers.operations import Answer, Operation
 
 pytestmark = pytest.mark.native
 
@@ -43,23 +46,43 @@ VIEWS = {
 class Unlucky:
     """Partitions in this process, which lose what they hold every now and then; see ``Way``."""
 
-    def __init__(self, executors: Executors, rng: random.Random) -> None:
+    def __init__(self, executors: Executors, rng: random.Random, folder: Path) -> None:
         self._code = pickle.loads(executors.code.value)
         self._held = [Partition(self._code) for _ in range(executors.partitions)]
-        self._rng = rng
+        self._rng, self.folder = rng, folder / str(len(list(folder.iterdir())))
+        self.folder.mkdir()
 
     def ask(self, sequence: int, blobs: Sequence[bytes | None]) -> dict[int, bytes]:
         answers = {}
         for number, blob in enumerate(blobs):
             if blob is not None:
                 if self._rng.random() < 0.2:
-                    self._held[number] = Partition(self._code)
-                answer = self._held[number].perform(sequence, pickle.loads(blob))
+                    self.lose(number)
+                answer = self.perform(number, sequence, pickle.loads(blob))
                 answers[number] = pickle.dumps((answer, 0.0))
         return answers
 
+    def lose(self, number: int) -> None:
+        self._held[number] = Partition(self._code)
+
+    def perform(self, number: int, sequence: int, operation: Operation) -> Answer:
+        return self._held[number].perform(sequence, operation)
+
     def close(self) -> None:
         pass
+
+
+class UnluckyLogs(Unlucky):
+    """Partitions in logs: what is lost is the log, or the memory of the process that has it."""
+
+    def lose(self, number: int) -> None:
+        if self._rng.random() < 0.5:
+            forget(self.folder / f"{number}.log")
+        else:
+            log._ATTACHED.clear()
+
+    def perform(self, number: int, sequence: int, operation: Operation) -> Answer:
+        return log.perform(self.folder / f"{number}.log", self._code, sequence, operation)
 
 
 class Context:
@@ -88,10 +111,10 @@ def simulated(code: SiteCode) -> SimulatedCluster:
     return SimulatedCluster(code, 3)
 
 
-def unlucky(seed: int) -> Callable[[SiteCode], SparkCluster]:
+def unlucky(kind: type[Unlucky], seed: int, folder: Path) -> Callable[[SiteCode], SparkCluster]:
     rng = random.Random(seed)
     return lambda code: SparkCluster(
-        Workers(Context(), PartitionCode(code), 2, lambda executors: Unlucky(executors, rng))
+        Workers(Context(), PartitionCode(code), 2, lambda executors: kind(executors, rng, folder))
     )
 
 
@@ -134,12 +157,15 @@ def changes(rng: random.Random, db: Database) -> dict[str, list[dict[str, Any]]]
 
 
 @pytest.mark.parametrize("seed", [1, 2, pytest.param(3, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("cluster", ["simulated", "unlucky"])
-def test_subscribers_are_told_what_changes(cluster: str, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("kind", [None, Unlucky, UnluckyLogs])
+def test_subscribers_are_told_what_changes(
+    kind: type[Unlucky] | None, seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """With checkpoints at every batch, lost partitions, refused batches, and views that read views."""
     monkeypatch.setattr("viewlet.workers.cluster.CHECKPOINT_BYTES", 1)
     rng = random.Random(seed)
-    make = simulated if cluster == "simulated" else unlucky(seed)
+    monkeypatch.setattr("viewlet.workers.log.COMPACT_BYTES", 1)
+    make = simulated if kind is None else unlucky(kind, seed, tmp_path)
     here = connect(backend="reference")
     there = Database(backend=lambda _: SparkEngine(make, {"s": "k"}), strategy="auto", dialect="spark")
     told_here, told_there = defined(here), defined(there)

@@ -360,6 +360,19 @@ def test_the_guide(spark: Any) -> None:
     assert doctest.DocTestRunner(optionflags=doctest.ELLIPSIS).run(examples).failed == 0
 
 
+def test_a_frame_that_the_driver_may_not_take(spark: Any) -> None:
+    conf = spark.sparkContext._jsc.sc().conf()
+    with viewlet.connect(spark) as db:
+        db.execute("CREATE TABLE t (id BIGINT)")
+        conf.set("spark.driver.maxResultSize", "1m")
+        try:
+            with pytest.raises(DataError, match=r"larger than spark\.driver\.maxResultSize: raise"):
+                db.insert("t", spark.range(1_000_000))
+        finally:
+            conf.set("spark.driver.maxResultSize", "1g")
+        assert db.insert("t", spark.range(1_000_000)) == 1
+
+
 def test_a_session_declares_columns(spark_with: Callable[..., Any]) -> None:
     sql = "SELECT g, sum(v) AS v FROM T GROUP BY g"
     for settings, place in (({}, "at Local"), ({"spark.viewlet.partition.T": "G"}, "at Dist(g)")):

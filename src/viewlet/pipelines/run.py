@@ -29,7 +29,7 @@ from viewlet.pipelines.lateness import (
     read_delay,
 )
 from viewlet.pipelines.normalize import REASON, ROW, normalize
-from viewlet.spark_database import SparkDatabase, folder_of
+from viewlet.spark_database import SparkDatabase, collected, folder_of
 
 QUARANTINE = "quarantine"
 QUARANTINE_SCHEMA = "flow VARCHAR NOT NULL, batch BIGINT NOT NULL, reason VARCHAR NOT NULL, content VARCHAR"
@@ -169,7 +169,7 @@ class _Running:
         definition = self._pipeline.tables[flow.target]
         table = self._database.catalog[flow.target]
         bound = None if definition.late is None else self._bound(table.name, *definition.late)
-        found = normalize(frame, table, definition.unique, bound).toArrow()
+        found = collected(normalize(frame, table, definition.unique, bound))
         refused = pc.is_valid(found[REASON])
         good = found.filter(pc.invert(refused)).drop_columns([REASON, ROW])
         bad = [
