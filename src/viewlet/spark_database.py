@@ -1,8 +1,8 @@
 """A database on a Spark session: the state of views lives in partitions on its executors.
 
 Tables with kept rows (CREATE TABLE) are kept and checked on the driver, and so are batches on their way to
-the partitions; a STREAM keeps nothing there. Views are gathered on the driver when they are read. With a
-folder, or in a session whose ``spark.viewlet.database`` names one, it is durable (``spark_journal.py``).
+the partitions; a STREAM keeps nothing there. Views are read where their rows lie, and come to the driver in
+columns. With a folder, or in a session whose ``spark.viewlet.database`` names one, it is durable (``spark_journal.py``).
 """
 
 from __future__ import annotations
