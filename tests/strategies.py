@@ -6,7 +6,7 @@ multiples of a quarter, so that every sum is exact in DOUBLE too and no test dep
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import date
 from decimal import Decimal
@@ -124,9 +124,9 @@ def _random_columns(pick: Pick) -> tuple[Column, ...]:
     )
 
 
-def random_row(pick: Pick, table: Table) -> Row:
+def random_row(pick: Pick, table: Table, values: Mapping[str, list[Any]] = VALUES) -> Row:
     """A row of a table, from small domains; NULL about one time in seven where it is allowed."""
-    return tuple(pick([*VALUES[c.type], None] if c.nullable else VALUES[c.type]) for c in table.columns)
+    return tuple(pick([*values[c.type], None] if c.nullable else values[c.type]) for c in table.columns)
 
 
 def random_changes(pick: Pick, tables: tuple[Table, ...], most: int = 40) -> tuple[Change, ...]:
