@@ -84,7 +84,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Relation:
-    """A source of rows: its text in FROM, its columns, and those that tell its rows apart if that is known."""
+    """A source of rows: its text in FROM, its columns, those that tell its rows apart if that is known."""
 
     sql: str
     columns: tuple[Column, ...]

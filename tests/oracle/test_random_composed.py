@@ -1,4 +1,4 @@
-"""Random queries that put features inside of each other, over tables with and without keys, against DuckDB."""
+"""Random queries that put features inside of each other, over tables with and without keys; DuckDB tells."""
 
 from __future__ import annotations
 
