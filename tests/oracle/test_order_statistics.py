@@ -51,6 +51,9 @@ VIEWS = {
                     WHERE b >= (SELECT median(f.b) FROM r f WHERE f.a = r.a) GROUP BY a""",
     "of_sums": "SELECT median(s) AS m FROM (SELECT a, sum(b) AS s FROM r GROUP BY a) g",
     "over": "SELECT a, b, median(b) OVER (PARTITION BY a) AS m FROM r",
+    "of_a_constant": """SELECT m, median(g.a) AS n
+                        FROM (SELECT a, median(b) AS m FROM r WHERE b = 2 GROUP BY a) g CROSS JOIN r o
+                        GROUP BY m""",
     "modes": """SELECT a, mode(b) AS m, mode() WITHIN GROUP (ORDER BY b DESC) AS g, count(*) AS n
                 FROM r GROUP BY a""",
     "mode_of_all": "SELECT mode(b) FILTER (WHERE d > 0) AS m FROM r",

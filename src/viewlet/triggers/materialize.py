@@ -473,14 +473,17 @@ def _keys(factor: Factor) -> set[str]:
 
 
 def _held(part: Component, factors: Iterable[Factor]) -> set[str]:
-    """The variables that a component's tables bind, with what nested factors and lets add to them."""
+    """The variables that a component's tables bind, with what nested factors and lets add to them.
+
+    A let that reads nothing, ``v := 2``, moves into no component, so it binds nothing there.
+    """
     held = {
         v.name for f in part.factors if isinstance(f, Rel) or _is_generator(f) for v in factor_variables(f)
     }
     held |= {f.var.name for f in part.factors if isinstance(f, Lift | Extremum)}
-    lets = [f for f in factors if isinstance(f, Let)]
+    lets = [(f.var.name, {v.name for v in variables(f.scalar)}) for f in factors if isinstance(f, Let)]
     while True:
-        more = {f.var.name for f in lets if {v.name for v in variables(f.scalar)} <= held} - held
+        more = {name for name, reads in lets if reads and reads <= held} - held
         if not more:
             return held
         held |= more
