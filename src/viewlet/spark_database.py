@@ -2,7 +2,8 @@
 
 Tables with kept rows (CREATE TABLE) are kept and checked on the driver, and so are batches on their way to
 the partitions; a STREAM keeps nothing there. Views are read where their rows lie, and come to the driver in
-columns. With a folder, or in a session whose ``spark.viewlet.database`` names one, it is durable (``spark_journal.py``).
+columns. With a folder, or in a session whose ``spark.viewlet.database`` names one, it is durable
+(``spark_journal.py``).
 """
 
 from __future__ import annotations
