@@ -74,6 +74,8 @@ VIEWS = {
     "best_groups": """SELECT a, row_number() OVER (ORDER BY t DESC, a) AS n
                       FROM (SELECT a, sum(d) AS t FROM s GROUP BY a) q""",
     "ranked_groups": "SELECT a, row_number() OVER (ORDER BY max(d), a) AS n FROM s GROUP BY a",
+    "beside_greater": """SELECT q.a, count(*) OVER (ORDER BY q.a) AS n
+                         FROM (SELECT DISTINCT a FROM r) q CROSS JOIN s WHERE q.a < s.d""",
     "padded": "SELECT k, lag(d, 1, -k) OVER (ORDER BY k) AS before FROM s",
     "shares_of_ranks": """SELECT a, b, percent_rank() OVER (PARTITION BY c ORDER BY b) AS p,
                             cume_dist() OVER (ORDER BY a DESC NULLS LAST, b) AS d FROM r""",

@@ -116,7 +116,7 @@ def _column(atom: MapRef, key: Var, maps: MapRegistry) -> int:
 
 def _bound_beside(factor: Factor, term: Term, scope: _Scope) -> frozenset[str]:
     """The variables that the surroundings of a term or its other factors bind."""
-    return scope.bound.union(*(_binds(other) for other in term.factors if other is not factor))
+    return scope.bound.union(*(_binds(other, scope.bound) for other in term.factors if other is not factor))
 
 
 def _inside(factor: Factor, bound: frozenset[str], scope: _Scope) -> tuple[Factor, ...]:
@@ -169,7 +169,7 @@ def _split(term: Term, atom: MapRef, key: Var, scope: _Scope, *, levels: bool = 
     if any(_tells(f, key, local) for f in inside):
         return None  # a lookup of the one value beats a search for it
     outside = [f for f in term.factors if not any(f is i for i in inside)]
-    bound = scope.bound | {name for f in outside for name in _binds(f)}
+    bound = scope.bound | {name for f in outside for name in _binds(f, scope.bound)}
     others = [k for k in atom.keys if isinstance(k, Var) and not is_parameter(k) and k != key]
     unbound = tuple(dict.fromkeys(k for k in others if k.name not in bound))
     if len(inside) == 1:
@@ -198,14 +198,14 @@ def _tells(factor: Factor, key: Var, local: set[str]) -> bool:
             return False
 
 
-def _binds(factor: Factor) -> set[str]:
-    """The variables that a factor can bind by itself."""
+def _binds(factor: Factor, bound: frozenset[str]) -> set[str]:
+    """The variables that a factor can bind by itself, or from what is bound around it."""
     match factor:
         case MapRef() | Delta():
             return {v.name for v in factor_variables(factor)}
         case Let(var) | Lift(var) | Extremum(var):
             return {var.name}
-        case Exists(negated=False) if binds_keys(factor, frozenset()):
+        case Exists(negated=False) if binds_keys(factor, bound):
             return {key.name for key in factor.keys}
         case _:
             return set()
