@@ -494,6 +494,8 @@ class Database:
 
     def explain(self, target: str) -> str:
         """How a view is kept fresh, by its name; or how a query would be, by its text."""
+        if not isinstance(target, str):
+            raise CatalogError(f"explain() takes a view's name or a query's text, not {target!r}")
         with self._open(), _shallow():
             if target.strip() in self.catalog:
                 return Explanation(self._views.explain(self._view_name(target.strip())))

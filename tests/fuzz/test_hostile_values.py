@@ -185,6 +185,7 @@ CALLS: list[Callable[[viewlet.Database], Any]] = [
     lambda db: db.view(None),  # type: ignore[arg-type]
     lambda db: db.execute(None),  # type: ignore[arg-type]
     lambda db: db.sql(1),  # type: ignore[arg-type]
+    lambda db: db.explain(None),  # type: ignore[arg-type]
     lambda db: db.execute("SELECT '\ud800'"),
     lambda db: db.view("v").subscribe(None),  # type: ignore[arg-type]
     lambda db: db.insert("k", [(1, "a"), (1, "b")]),

@@ -127,6 +127,8 @@ def test_they_are_nested_queries_natively(names: tuple[str, ...]) -> None:
         ("lag(b) OVER (ORDER BY b)", "LAG.* over rows whose order is not decided"),
         ("first_value(b) OVER (ORDER BY b)", "FIRST_VALUE.* over rows whose order is not decided"),
         ("lag(b, 2) OVER (ORDER BY b)", "LAG.b, 2. over rows whose order is not decided"),
+        ("lag(b) OVER ()", "without an order"),
+        ("lag(d) OVER (ORDER BY d, k) AS x FROM s --", "along several keys"),
         ("lag(d, a) OVER (ORDER BY k) AS x FROM s --", "write a number of rows above 0"),
         ("lag(d, 0) OVER (ORDER BY k) AS x FROM s --", "write a number of rows above 0"),
         ("nth_value(b, 2) OVER (ORDER BY b)", "NTH_VALUE.* over rows whose order is not decided"),

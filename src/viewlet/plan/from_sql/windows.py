@@ -295,8 +295,10 @@ class _Block:
     def _neighbour(self, window: exp.Window) -> exp.Expr:
         """The value of a row that is found by its place: the one before or after, the first or the last."""
         function, keys = window.this, self._order(window).keys
-        if len(keys) != 1:
-            raise unsupported(window, f"{function.sql()} over rows whose order is not decided", TOTAL)
+        if not keys:
+            raise unsupported(window, f"{function.sql()} without an order", "add ORDER BY")
+        if len(keys) > 1:
+            raise unsupported(window, f"{function.sql()} along several keys", "let ORDER BY have one key")
         self._require_total(window, keys[0].this)
         there = [*self._alike(window), exp.EQ(this=self._peer(keys[0].this), expression=self._place(window))]
         value = _query(exp.Max(this=self._peer(function.this)), self._rows(PEER), there)
