@@ -357,10 +357,11 @@ def test_what_a_dialect_means_otherwise_is_refused(dialect: str, expression: str
         as_view(dialect, expression)
 
 
-def test_a_view_and_a_read_agree_in_the_spark_dialect() -> None:
+@pytest.mark.parametrize("part", range(8))
+def test_a_view_and_a_read_agree_in_the_spark_dialect(part: int) -> None:
     """Every function that both have; DuckDB has fewer, and says so."""
     compared = 0
-    for expression in [*FUNCTIONS, *SPARK]:
+    for expression in [*FUNCTIONS, *SPARK][part::8]:
         try:
             view = as_view("spark", expression)
         except (SqlError, AssertionError):
@@ -371,7 +372,7 @@ def test_a_view_and_a_read_agree_in_the_spark_dialect() -> None:
             continue
         compare(expression, view, found)
         compared += 1
-    assert compared > 200
+    assert compared > 20
 
 
 def test_reads_refuse_what_duckdb_cannot_say() -> None:

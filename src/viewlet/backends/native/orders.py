@@ -168,7 +168,7 @@ def write_orders(out: Writer, at: CRecord, write_key: Callable[[str, Sequence[in
         if order.is_text:
             out.line("#define ORD_KEY_TEXT")
         if order.sliced:
-            slots = 32 if order.axis.holds == "sums" else 8  # most slices are small
+            slots = 32 if order.axis.holds == "sums" else 6  # most slices hold an entry or two
             out.line(f"#define {kind}_LEAF {slots}")
         if order.order.marked:
             out.line("#define SUMS_MARKS")
