@@ -245,7 +245,10 @@ def peers() -> str:
 
 
 def measured(suite: str, heading: str) -> str:
-    """The part of a benchmark's report under a heading, with the command that made it."""
+    """The part of a benchmark's report under a heading, with the command that made it.
+
+    Pictures stay behind: they lie beside the report.
+    """
     report = DOCS.parent / "benchmarks" / "results" / suite / "README.md"
     if not report.exists():
         return f"Not measured yet: `viewlet bench {suite}`."
@@ -254,7 +257,8 @@ def measured(suite: str, heading: str) -> str:
     (part,) = re.findall(
         rf"^## {re.escape(heading)}[^\n]*\n+(.*?)(?=^## |\Z)", text, re.DOTALL | re.MULTILINE
     )
-    return f"{command}\n\n{part.strip()}"
+    words = re.sub(r"^!\[.*\n?", "", part, flags=re.MULTILINE)
+    return f"{command}\n\n{words.strip()}"
 
 
 PASSAGES: dict[str, Callable[[], str]] = {
