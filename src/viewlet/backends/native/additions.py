@@ -11,6 +11,9 @@ from viewlet.backends.native.storage import CRecord
 from viewlet.loops.nodes import Field
 from viewlet.loops.ranges import I64, type_interval, within
 
+UPPER_BITS = 15
+"""Sums with many digits pass together up to 2^(64 + 15), which is less than any of their limits."""
+
 Amounts: TypeAlias = Sequence[tuple[str, CValue]]
 """Members of an entry, and C variables with what is added to them."""
 
@@ -117,7 +120,7 @@ def watch(out: Writer, at: CRecord, entry: str, members: Iterable[str]) -> None:
 
     Small sums pass together, by their bits; others are looked at one by one.
     """
-    together: dict[tuple[str, int], list[str]] = {}
+    together: dict[tuple[str, str, int], list[str]] = {}
     tests: list[str] = []
     for member in members:
         sum_, field = f"({entry})->{member}", at.record.fields[int(member[1:])]
@@ -127,10 +130,15 @@ def watch(out: Writer, at: CRecord, entry: str, members: Iterable[str]) -> None:
         if form is Form.PAIR:
             tests.append(f"(uint64_t){_is_beyond(sum_, field)}")
             continue
-        bits = min((10**field.guard - 1).bit_length() - 1, 63)
-        width = "i128" if form is Form.I128 else "i64"
-        together.setdefault((width, bits), []).append(f"vl_folded_{width}({sum_})")
-    tests += [f"vl_above_{form}({' | '.join(sums)}, {bits})" for (form, bits), sums in together.items()]
+        bits = (10**field.guard - 1).bit_length() - 1
+        raised = above = "i128" if form is Form.I128 else "i64"
+        if bits > 62:
+            assert form is Form.I128, "64 bits have no more than 18 digits to watch"
+            raised, above, bits = "upper", "i64", UPPER_BITS
+        together.setdefault((raised, above, bits), []).append(f"vl_raised_{raised}({sum_}, {bits})")
+    tests += [
+        f"vl_above_{above}({' | '.join(sums)}, {bits})" for (_, above, bits), sums in together.items()
+    ]
     if tests:
         out.line(f"if (VL_UNLIKELY({' | '.join(tests)})) {at.name}_watch(x, {entry});")
 

@@ -86,12 +86,14 @@ VL_INLINE void vl_pair_into(vl_pair *sum, vl_pair x) { *sum = vl_pair_add(*sum, 
 VL_INLINE bool vl_beyond_i128(vl_i128 sum, vl_i128 limit) { return (vl_u128)sum + (vl_u128)limit > 2 * (vl_u128)limit; }
 VL_INLINE bool vl_beyond_pair(vl_pair sum, double limit) { return !(sum.high <= limit && sum.high >= -limit); }
 
-/* A number of as many bits that is not negative. */
-VL_INLINE int64_t vl_folded_i64(int64_t x) { return x ^ x >> 63; }
-VL_INLINE vl_i128 vl_folded_i128(vl_i128 x) { return x ^ x >> 127; }
-/* Not 0 where a sum is negative or has bits above the lowest k. */
-VL_INLINE uint64_t vl_above_i64(int64_t sum, int k) { return (uint64_t)sum >> k; }
-VL_INLINE uint64_t vl_above_i128(vl_i128 sum, int k) { return (uint64_t)sum >> k | (uint64_t)(sum >> 64); }
+/* Is a sum in [-2^k, 2^k)? With 2^k added it has no bits above the lowest k + 1, and several can be asked together.
+ * Of a sum in [-2^(64 + k), 2^(64 + k)) the upper half tells. */
+VL_INLINE uint64_t vl_raised_i64(int64_t sum, int k) { return (uint64_t)sum + (UINT64_C(1) << k); }
+VL_INLINE vl_u128 vl_raised_i128(vl_i128 sum, int k) { return (vl_u128)sum + (UINT64_C(1) << k); }
+VL_INLINE uint64_t vl_raised_upper(vl_i128 sum, int k) { return vl_raised_i64((int64_t)(sum >> 64), k); }
+/* Not 0 where one of them is not. */
+VL_INLINE uint64_t vl_above_i64(uint64_t sums, int k) { return sums >> (k + 1); }
+VL_INLINE uint64_t vl_above_i128(vl_u128 sums, int k) { return (uint64_t)sums >> (k + 1) | (uint64_t)(sums >> 64); }
 
 /* The result of DOUBLE arithmetic: a finite number, and never -0.0. */
 VL_INLINE double vl_f64_result(double x, vl_errors *e, vl_errors bit) {
