@@ -136,9 +136,7 @@ def watch(out: Writer, at: CRecord, entry: str, members: Iterable[str]) -> None:
             assert form is Form.I128, "64 bits have no more than 18 digits to watch"
             raised, above, bits = "upper", "i64", UPPER_BITS
         together.setdefault((raised, above, bits), []).append(f"vl_raised_{raised}({sum_}, {bits})")
-    tests += [
-        f"vl_above_{above}({' | '.join(sums)}, {bits})" for (_, above, bits), sums in together.items()
-    ]
+    tests += [f"vl_above_{above}({' | '.join(sums)}, {bits})" for (_, above, bits), sums in together.items()]
     if tests:
         out.line(f"if (VL_UNLIKELY({' | '.join(tests)})) {at.name}_watch(x, {entry});")
 

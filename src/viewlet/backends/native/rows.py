@@ -23,9 +23,9 @@ from viewlet.backends.native.scalars import Registry
 from viewlet.backends.native.storage import CRecord
 from viewlet.backends.native.whole import whole_order
 from viewlet.calculus.nodes import Argument
-from viewlet.core.scalar import Scalar, Var
+from viewlet.core.scalar import Call, Scalar, Var, conjuncts
 from viewlet.core.types import Kind
-from viewlet.loops.nodes import Add, Block, Get, If, KeyColumn, Loop, TableLoops
+from viewlet.loops.nodes import Add, Block, Get, If, KeyColumn, Loop, Op, TableLoops
 
 WEIGHTS = {
     "any": CValue("w", Form.I64, None, (-(1 << 31), (1 << 31) - 1)),
@@ -263,7 +263,7 @@ def _is_large(at: CRecord) -> str:
 
 def _lookups(body: Block, columns: set[str], records: Mapping[str, CRecord]) -> Iterator[Lookup]:
     """Lookups that happen for every row, or as often as a loop has entries, under keys that are columns."""
-    for op in body:
+    for op in _everywhere(body):
         match op:
             case Get(record, keys) if keys:
                 wanted = [_placing(records[record], keys)]
@@ -278,6 +278,22 @@ def _lookups(body: Block, columns: set[str], records: Mapping[str, CRecord]) -> 
         for keyed in wanted:
             if _are_columns(keyed, columns):
                 yield record, keyed
+
+
+def _everywhere(body: Block) -> Iterator[Op]:
+    """The operations for every row, those too from which a condition only keeps NULL away."""
+    for op in body:
+        if isinstance(op, If) and all(map(_is_no_null, conjuncts(op.condition))):
+            yield from _everywhere(op.body)
+        else:
+            yield op
+
+
+def _is_no_null(condition: Scalar) -> bool:
+    match condition:
+        case Call("not", (Call("is_null"),)):
+            return True
+    return False
 
 
 def _placing(at: CRecord, keys: tuple[Argument, ...]) -> tuple[tuple[int, Argument], ...]:
@@ -311,7 +327,7 @@ def _tree_steps(body: Block, columns: set[str], records: Mapping[str, CRecord]) 
     Of a dense index, the cell and the sum of its eight. (What it has instead of a root, an array, begins in
     the same place.)
     """
-    for op in body:
+    for op in _everywhere(body):
         if not isinstance(op, Add) or op.later:
             continue
         at = records[op.record]
