@@ -8,7 +8,7 @@ most of the log cancels out it is written anew.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 
 import numpy as np
@@ -60,6 +60,13 @@ class Arrived:
     def has_any(self, keys: Sequence[Row]) -> bool:
         """Is there a row with one of some primary keys?"""
         return bool((self._index().find_rows(keys) >= 0).any())
+
+    def finder(self) -> Callable[[Row], int] | None:
+        """Not 0 for the primary key of a row in the log, while nothing is added to it.
+
+        Nothing tells it while keys wait to be indexed: nobody has asked for any of them yet.
+        """
+        return self._places.finder() if self._indexed == self._length else None
 
     def _index(self) -> KeyPlaces:
         """The places of all keys of the log."""
@@ -159,11 +166,23 @@ class Arrived:
         """Those of the rows that have one of some keys, by key."""
         asked = list(dict.fromkeys(keys))
         places = self._index().find_rows(asked)
-        known = [key for key, place in zip(asked, places.tolist(), strict=True) if place >= 0]
+        known = [(key, place) for key, place in zip(asked, places.tolist(), strict=True) if place >= 0]
+        if len(known) == 1:
+            ((key, place),) = known
+            return {key: self._row_at(place)}
         if not known:
             return {}
         rows = rows_of(self._table.columns, self.rows_at(places[places >= 0]))
-        return dict(zip(known, rows, strict=True))
+        return dict(zip((key for key, _ in known), rows, strict=True))
+
+    def _row_at(self, place: int) -> Row:
+        """The row at a place of the log, which is found more quickly than several."""
+        for changes in self.log:
+            if place < len(changes):
+                (row,) = rows_of(self._table.columns, changes.batch.slice(place, 1))
+                return row
+            place -= len(changes)
+        raise IndexError(f"the log ends {place} before that place")
 
     def leaving(self, keys: Sequence[Row]) -> ArrowChanges | None:
         """The deletion of the rows with some primary keys; ``None`` if one is not there, or given twice."""

@@ -14,15 +14,14 @@ import os
 import weakref
 from array import array
 from collections.abc import Callable, Mapping
-from functools import partial
 from typing import Any
 
 from viewlet.backends.native.engine import NativeEngine
 from viewlet.backends.native.library import Gate, Takes
+from viewlet.converters import converter
 from viewlet.core.types import Kind
 from viewlet.kept import KeptRows
 from viewlet.sql.catalog import Catalog, Table, TableKind
-from viewlet.values import physical
 from viewlet.views import Views
 
 VERSION, INSIDE, GENERATION = range(3)
@@ -114,7 +113,7 @@ def _takes(table: Table) -> Takes | None:
     if len(kinds) > MOST_CONVERTED:
         return None
     converters = tuple(
-        partial(physical, column=column, table=table.name, number=None) if kind == CONVERTED else None
+        converter(column, table.name) if kind == CONVERTED else None
         for kind, column in zip(kinds, columns, strict=True)
     )
     return flags, converters

@@ -11,7 +11,7 @@ inserted rows with the same key the conflict rule keeps the first or the last.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, NoReturn, TypeAlias
 
@@ -30,6 +30,9 @@ from viewlet.sql.catalog import Table
 from viewlet.values import to_arrow
 
 OnConflict: TypeAlias = Literal["error", "update", "nothing"]
+
+Lane: TypeAlias = tuple[Bag, dict[Row, Row], Callable[[Row], int] | None]
+"""Rows, those of them by key, and how many others elsewhere have a key (``runtime/keeping.h``)."""
 
 SINGLE_ROWS = 100
 """A batch of at most so many Python rows goes into the bag, where that is possible."""
@@ -97,8 +100,8 @@ class KeptRows:
         self._owed_by_key: dict[Row, Row] = {}
         self._beside: Sequence[Change] | None = None
         self._owes = False
-        self.lane: tuple[Bag, dict[Row, Row]] | None = self._bag, self._by_key
-        """The rows and their keys, while single rows may come and go there without being asked about."""
+        self.lane: Lane | None = self._bag, self._by_key, None
+        """While single rows may come and go there without being asked about."""
 
     @property
     def slots(self) -> bytes:
@@ -263,9 +266,10 @@ class KeptRows:
             assert self.bag is self._bag, "what arrived before comes first"
             self._take(changes)
         self._beside = None
-        # Of keys that came as Arrow, or are owed, the dictionary does not know.
-        knows_all = not self._slots or not (self._owes or self._arrived.log)
-        self.lane = (self._bag, self._by_key) if knows_all else None
+        # Of keys that came as Arrow, those that are owed among them, the dictionary does not know.
+        elsewhere = self._arrived.finder() if self._slots and self._arrived.log else None
+        knows_all = not self._slots or not self._arrived.log or elsewhere is not None
+        self.lane = (self._bag, self._by_key, elsewhere) if knows_all else None
 
     def _take(self, changes: Sequence[Change]) -> None:
         for change in sorted(changes, key=lambda change: change.weight):

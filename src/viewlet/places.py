@@ -6,7 +6,7 @@ there p + 1 times.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import numpy as np
 import pyarrow as pa
@@ -52,7 +52,11 @@ class KeyPlaces:
         if self._many is None:
             few = self._few
             return np.array([few.get(key, -1) for key in keys], np.int64)
-        return self.find(_batch(keys, self._columns))
+        return np.array([*map(self._many.finder(), keys)], np.int64) - 1
+
+    def finder(self) -> Callable[[Row], int]:
+        """Not 0 for a key that has a place, until the next one gets or loses its own; runs no Python code."""
+        return self._few.__contains__ if self._many is None else self._many.finder()
 
     def put(self, keys: pa.RecordBatch, places: Places) -> None:
         """Note where rows with new keys are."""

@@ -378,13 +378,11 @@ def to_python(rows: Iterable[Row], columns: Schema) -> list[tuple[Any, ...]]:
     converters = [_python_of(column.type) for column in columns]
     if not any(converters):
         return list(rows)
-    return [
-        tuple(
-            value if convert is None or value is None else convert(value)
-            for value, convert in zip(row, converters, strict=True)
-        )
-        for row in rows
+    shown = [
+        values if convert is None else [None if value is None else convert(value) for value in values]
+        for values, convert in zip(zip(*rows, strict=True), converters, strict=False)
     ]
+    return list(zip(*shown, strict=True))
 
 
 def _python_of(kind: Type) -> Callable[[Any], Any] | None:

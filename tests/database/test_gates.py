@@ -7,9 +7,10 @@ import os
 import threading
 import weakref
 from collections import Counter
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
+from unittest import mock
 
 import pyarrow as pa
 import pytest
@@ -17,6 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import viewlet
+from viewlet import places
 from viewlet.errors import BackendError, DataError, ValueRangeError, ViewletError
 
 pytestmark = pytest.mark.native
@@ -113,7 +115,7 @@ def test_values_that_are_converted_go_through_gates(kind: str, rows: list[tuple[
         assert tables[0].rows() == tables[1].rows()
 
 
-ROWS = st.tuples(st.integers(0, 3), st.sampled_from(["x", None]))
+ROWS = st.tuples(st.sampled_from([0, 1, 2, 10, 11]), st.sampled_from(["x", "y", None]))
 STEPS = st.lists(
     st.one_of(
         st.tuples(st.sampled_from(["add", "add", "remove"]), ROWS),
@@ -135,10 +137,16 @@ def allowed(held: Counter[Any], rows: list[Any], going: bool, keyed: bool) -> bo
 
 @pytest.mark.parametrize("keyed", [False, True])
 @settings(max_examples=80, deadline=None)
-@given(steps=STEPS, loaded=st.booleans())
+@given(steps=STEPS, loaded=st.booleans(), many=st.sampled_from([1_000, 1_000_000]))
 def test_rows_of_a_table_come_and_go_by_gates_and_in_batches(
-    keyed: bool, steps: list[tuple[str, Any]], loaded: bool
+    keyed: bool, steps: list[tuple[str, Any]], loaded: bool, many: int
 ) -> None:
+    """Keys of the rows that came as Arrow are in a native map from ``many`` on."""
+    with mock.patch.object(places, "MANY_KEYS", many):
+        come_and_go(keyed, steps, loaded)
+
+
+def come_and_go(keyed: bool, steps: list[tuple[str, Any]], loaded: bool) -> None:
     db = viewlet.connect()
     db.execute(f"CREATE TABLE r (a BIGINT, b VARCHAR{', PRIMARY KEY (a)' if keyed else ''})")
     db.execute("CREATE MATERIALIZED VIEW n AS SELECT b, count(*) AS n FROM r GROUP BY b")
@@ -161,6 +169,36 @@ def test_rows_of_a_table_come_and_go_by_gates_and_in_batches(
     expected = Counter(b for _, b in held.elements())
     assert dict(db.view("n").rows()) == dict(expected)
     db.close()
+
+
+@pytest.mark.parametrize("many", [1_000, 1_000_000])
+@pytest.mark.parametrize("key", ["a", "b, a", "d"])
+def test_rows_beside_those_that_came_as_arrow_go_through_gates(
+    key: str, many: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(places, "MANY_KEYS", many)
+    db = viewlet.connect()
+    db.execute(f"CREATE TABLE r (a BIGINT, b VARCHAR, d DATE, PRIMARY KEY ({key}))")
+    db.execute("CREATE MATERIALIZED VIEW n AS SELECT count(*) AS n, max(a) AS a FROM r")
+    days = [date(2020, 1, 1) + timedelta(i) for i in range(3_000)]
+    db.insert("r", pa.table({"a": range(1_500), "b": ["x"] * 1_500, "d": days[:1_500]}))
+    table = db.table("r")
+    for i in range(1_500, 1_510):
+        table.add(i, "x", days[i])
+    gate: Any = table.add
+    assert gate.count == 8, "all but the two that made it"
+    for row in [(7, "x", days[7]), (1_505, "x", days[1_505])]:
+        with pytest.raises(DataError, match="would occur twice"):
+            table.add(*row)
+    for i in range(1_500, 1_510):
+        table.remove(i, "x", days[i])
+    for i in (3, 7):
+        table.remove(i, "x", days[i])
+    with pytest.raises(DataError, match="not there"):
+        table.remove(3, "x", days[3])
+    table.add(7, "x", days[7])
+    assert db.view("n").rows() == [(1_499, 1_499)]
+    assert len(table.rows()) == 1_499
 
 
 @pytest.mark.parametrize("kind", ["stream", "table"])

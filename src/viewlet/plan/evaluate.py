@@ -63,12 +63,13 @@ def evaluate_query(query: Query, contents: Mapping[str, Bag], tables: Mapping[st
 
 def cut(query: Query, names: Names, bag: Bag) -> Bag:
     """The result's own columns of rows over ``names``, after LIMIT and OFFSET."""
-    pick = _tuple_of([names.index(var.name) for _, var in query.columns])
+    own = tuple(var.name for _, var in query.columns)
+    pick = _tuple_of([names.index(name) for name in own])
     if not isinstance(query.plan, Top) or (query.plan.limit is None and not query.plan.offset):
-        return consolidate((pick(row), weight) for row, weight in bag.items())
+        return bag if own == names else consolidate([(pick(row), weight) for row, weight in bag.items()])
     rows = _sorted_rows(bag, query.plan.keys, names, pick)
     stop = None if query.plan.limit is None else query.plan.offset + query.plan.limit
-    return consolidate((pick(row), 1) for row in rows[query.plan.offset : stop])
+    return consolidate([(pick(row), 1) for row in rows[query.plan.offset : stop]])
 
 
 def ordered_rows(query: Query, bag: Bag) -> list[Row]:
@@ -97,10 +98,13 @@ def consolidate(pairs: Iterable[tuple[Row, int]]) -> Bag:
     >>> consolidate([(("a",), 1), (("b",), 2), (("a",), -1)])
     {('b',): 2}
     """
-    bag: Bag = {}
-    for row, weight in pairs:
-        bag[row] = bag.get(row, 0) + weight
-    return {row: weight for row, weight in bag.items() if weight}
+    pairs = [*pairs]
+    bag = dict(pairs)
+    if len(bag) < len(pairs):
+        bag.clear()
+        for row, weight in pairs:
+            bag[row] = bag.get(row, 0) + weight
+    return bag if all(bag.values()) else {row: weight for row, weight in bag.items() if weight}
 
 
 def row_order(row: Row) -> list[tuple[bool, Value]]:
@@ -110,7 +114,10 @@ def row_order(row: Row) -> list[tuple[bool, Value]]:
 
 def _sorted_rows(bag: Bag, keys: Sequence[SortKey], names: Names, whole: Callable[[Row], Row]) -> list[Row]:
     rows = [row for row, weight in bag.items() for _ in range(weight)]
-    rows.sort(key=lambda row: row_order(whole(row)))
+    try:
+        rows.sort(key=whole)
+    except TypeError:  # NULL met a value where two rows begin to differ
+        rows.sort(key=lambda row: row_order(whole(row)))
     slots = {name: slot for slot, name in enumerate(names)}
     for key in reversed(keys):
         value_of = compile_scalar(key.scalar, slots)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from viewlet.backends.base import ArrowChanges
+from viewlet.backends.base import ArrowChanges, Row
 from viewlet.backends.native.emit import emit
 from viewlet.backends.native.engine import program_error
 from viewlet.backends.native.library import open_program
@@ -61,6 +63,10 @@ class RowCounts:
         keys = batch.select(self._columns)
         schema, array = keys.__arrow_c_array__()
         return np.frombuffer(self._program.counts(self._record, schema, array), np.int64)
+
+    def finder(self) -> Callable[[Row], int]:
+        """Tells how often a row, of physical values, is there; runs no Python code."""
+        return self._program.finder(self._record, bytes(self._columns))
 
     def bytes(self) -> int:
         """The memory that it takes."""

@@ -51,7 +51,7 @@ Takes: TypeAlias = tuple[bytes, tuple[Callable[[Any], Any] | None, ...]]
 class Keeper(Protocol):
     """The rows that a database keeps of a table; see ``runtime/keeping.h``."""
 
-    lane: tuple[dict[Any, int], dict[Any, Any]] | None
+    lane: tuple[dict[Any, int], dict[Any, Any], Callable[[Any], int] | None] | None
 
     @property
     def slots(self) -> bytes:
@@ -140,6 +140,12 @@ class OpenProgram(Protocol):
 
     def entries(self, record: int) -> list[tuple[Any, ...]]:
         """Keys and fields of every entry."""
+
+    def finder(self, record: int, order: bytes) -> Callable[[tuple[Any, ...]], int]:
+        """Tells, without running Python code, how often a key is there.
+
+        ``order`` has for each column of the record its place in the tuples that are asked about.
+        """
 
     def counts(self, record: int, schema: object, array: object) -> bytes:
         """The first field of the entries whose keys are the rows of an Arrow batch, as 64-bit integers."""

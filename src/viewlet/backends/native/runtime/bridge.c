@@ -13,6 +13,7 @@
  *   Program.begin(), Program.restore(), Program.end()     several batches as one step, where sums round (undo.h)
  *   Program.suspect(), Program.check(view)                may a view have become unreadable, and has it?
  *   Program.counts(record, schema, array)                 how often the rows of a batch are in a record
+ *   Program.finder(record, order) -> callable             how often is a key there? (finder.h)
  *   Program.add(record, entries), Program.sizes(), Program.bytes()
  *   sound(array, declared, weighted)                       is a batch what its table declares? (sound.h)
  *   alike(schema, array, columns, weights)                which of its rows are the same (alike.h)
@@ -36,6 +37,7 @@
 #include "reading.h"
 #include "steps.h"
 #include "lane.h"
+#include "finder.h"
 #include "keeping.h"
 #include "gate.h"
 #include "shown.h"
@@ -77,6 +79,7 @@ static PyMethodDef Program_methods[] = {
     {"entries", (PyCFunction)Program_entries, METH_VARARGS, "entries(record) -> [keys and fields]"},
     {"add", (PyCFunction)Program_add, METH_VARARGS, "add(record, entries)"},
     {"counts", (PyCFunction)Program_counts, METH_VARARGS, "counts(record, schema, array) -> bytes of 64-bit integers"},
+    {"finder", (PyCFunction)Program_finder, METH_VARARGS, "finder(record, order) -> callable: how often is a key there?"},
     {"sizes", (PyCFunction)Program_sizes, METH_NOARGS, "sizes() -> [(entries, bytes)] by record"},
     {"bytes", (PyCFunction)Program_bytes, METH_NOARGS, "bytes of the whole state"},
     {"sweep", (PyCFunction)Program_sweep, METH_NOARGS, "sweep(): forget strings that no record holds"},
@@ -172,6 +175,8 @@ static bool lend(void) {
 PyMODINIT_FUNC PyInit_viewlet_bridge(void) {
     if (!lend()) return PyErr_Format(PyExc_ImportError, "the runtime cannot be shown to programs: %s", dlerror());
     if (!name_of_lane && !(name_of_lane = PyUnicode_InternFromString("lane"))) return NULL;
-    if (PyType_Ready(&ProgramType) < 0 || PyType_Ready(&LaneType) < 0 || PyType_Ready(&GateType) < 0) return NULL;
+    PyTypeObject *const types[] = {&ProgramType, &LaneType, &GateType, &FinderType};
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+        if (PyType_Ready(types[i]) < 0) return NULL;
     return PyModule_Create(&module_definition);
 }

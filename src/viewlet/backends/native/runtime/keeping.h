@@ -1,7 +1,8 @@
 /* keeping.h: one row comes to or goes from the rows that a database keeps of a table, beside a trigger.
  *
  * The rows are a dict from each to its number of copies and, of a table with a primary key, one from keys to rows
- * (`KeptRows.lane` in Python, None while they cannot be changed in this way). A row that comes is put down
+ * (`KeptRows.lane` in Python, None while they cannot be changed in this way). Where further rows are elsewhere, a
+ * callable tells how many have a key: it runs no Python code, so that nobody comes in between. A row that comes is put down
  * before its trigger runs, and one that goes is taken away after it: so nothing that can fail is left to do
  * once the trigger has run, whether it refused or not.
  *
@@ -18,7 +19,7 @@ typedef struct {
 static PyObject *name_of_lane; /* "lane" */
 
 typedef struct {
-    PyObject *lane;   /* the two dicts */
+    PyObject *lane;   /* the two dicts, and the callable or None */
     PyObject *row, *key;
     PyObject *before; /* the number of copies, NULL for none */
     PyObject *after;
@@ -60,6 +61,16 @@ static PyObject *key_of(PyObject *row, PyObject *slots) {
 static PyObject *bag_of(const Keeping *k) { return PyTuple_GET_ITEM(k->lane, 0); }
 static PyObject *keys_of(const Keeping *k) { return PyTuple_GET_ITEM(k->lane, 1); }
 
+/* Has no row elsewhere the key? False also with an exception. */
+static bool is_free_elsewhere(const Keeping *k) {
+    PyObject *elsewhere = PyTuple_GET_ITEM(k->lane, 2);
+    if (elsewhere == Py_None) return true;
+    PyObject *found = PyObject_CallOneArg(elsewhere, k->key);
+    bool is_free = found && PyObject_Not(found) == 1; /* a number */
+    Py_XDECREF(found);
+    return is_free;
+}
+
 static void put(PyObject *bag, PyObject *row, PyObject *copies) {
     /* In place of others or of nothing: neither needs memory, and all rows can be hashed. */
     if ((copies ? PyDict_SetItem(bag, row, copies) : PyDict_DelItem(bag, row)) < 0) PyErr_WriteUnraisable(bag);
@@ -89,6 +100,7 @@ static bool count_copies(Keeping *k, int64_t weight) {
 /* Puts down a row that comes, which usually is a new one; each dict is asked once. */
 static bool keeping_put(Keeping *k, int64_t weight) {
     if (k->key) {
+        if (!is_free_elsewhere(k)) return false;
         PyObject *taken = found_or_put(keys_of(k), k->key, k->row);
         Py_XDECREF(taken);
         if (taken || PyErr_Occurred()) return false;
