@@ -8,7 +8,7 @@ from functools import cache
 from strategies import Case, seeded_case
 from viewlet.backends.base import Bag, Change
 from viewlet.changes import read_row
-from viewlet.errors import UnsupportedError
+from viewlet.errors import ProgramSizeError, UnsupportedError
 from viewlet.plan.evaluate import consolidate
 from viewlet.plan.nodes import Query
 from viewlet.sql import compile_query
@@ -31,9 +31,12 @@ def compiled(seed: int) -> tuple[Case, Catalog, Query] | None:
 
 @cache
 def program(seed: int) -> Program | None:
-    """The higher-order program of a random case."""
+    """The higher-order program of a random case; ``None`` also where it is too long to be written down."""
     found = compiled(seed)
-    return compile_views({"v": found[2]}, found[1]) if found else None
+    try:
+        return compile_views({"v": found[2]}, found[1]) if found else None
+    except ProgramSizeError:
+        return None
 
 
 def contents_of(case: Case, catalog: Catalog, share: float = 1.0) -> dict[str, Bag]:

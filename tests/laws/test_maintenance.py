@@ -13,6 +13,7 @@ from viewlet.backends.base import Bag, Change, Granularity, Strategy
 from viewlet.backends.reference.engine import ReferenceEngine
 from viewlet.calculus.evaluate import Tables
 from viewlet.calculus.evaluate import evaluate_query as evaluate_calculus
+from viewlet.errors import ProgramSizeError
 from viewlet.plan.evaluate import consolidate, evaluate_query
 from viewlet.plan.nodes import Query
 from viewlet.sql.catalog import Catalog
@@ -37,7 +38,10 @@ def test_maps_and_views_stay_right(seed: int, strategy: Strategy, granularity: G
     case, catalog, query = found
     contents: dict[str, Bag] = {name: {} for name in catalog}
     engine = ReferenceEngine()
-    engine.create("v", query, catalog, contents, strategy)
+    try:
+        engine.create("v", query, catalog, contents, strategy)
+    except ProgramSizeError as refused:
+        pytest.skip(f"the query must be recomputed: {refused}")
     check(engine, query, catalog, contents)
     changes = list(steps(case, catalog))
     size = 1 if granularity == "tuple" else BATCH
