@@ -12,11 +12,10 @@ for sketches that were saved and lag behind, which follow after a restart.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple, TypeAlias, cast
+from dataclasses import replace
+from typing import Any, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -33,6 +32,7 @@ from viewlet.sketches.backends.base import (
     missing_rows,
     weighted_batch,
 )
+from viewlet.sketches.backends.duckdb_state import Applied, Describe, Memory, State
 from viewlet.sketches.cost import Skipping, is_enumerable
 from viewlet.sketches.lineage import by_value
 from viewlet.sketches.operators.base import Row
@@ -47,52 +47,6 @@ SAMPLE = 200_000
 MAX_VALUES = 20_000
 VERSION = "_version"
 BATCH = "_viewlet_batch"
-
-
-class Tracked(NamedTuple):
-    """Of a table: how many rows it has, and since which version its log has all changes."""
-
-    rows: int
-    since: int
-
-
-@dataclass(frozen=True, slots=True)
-class State:
-    """The row that describes the data: a version, and the tables with their changes."""
-
-    number: int
-    tables: Mapping[str, Tracked]
-
-    @classmethod
-    def read(cls, number: int, tables: str) -> State:
-        """From the columns of the row."""
-        return cls(number, {name: Tracked(*rest) for name, rest in json.loads(tables).items()})
-
-    def written(self) -> tuple[int, str]:
-        """As the columns of the row: equal states give equal texts."""
-        return self.number, json.dumps(self.tables, sort_keys=True)
-
-
-class Applied(NamedTuple):
-    """The changes of one table by one batch that went through this object."""
-
-    version: int
-    name: str
-    rows: pa.Table
-    logged: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Memory:
-    """What a store knows without asking; a transaction that fails takes it back."""
-
-    state: State
-    applied: tuple[Applied, ...] = ()
-    logs: frozenset[str] = field(default_factory=frozenset)
-    """The tables whose logs may have rows."""
-
-
-Describe: TypeAlias = Callable[[State], State]
 
 
 class DuckDB:
@@ -320,7 +274,7 @@ class DuckDB:
             )
         if new:
             begun = {table.name: self.count(table.name) for table in new}
-            self._describe(lambda state: _begun(state, begun, step=0))
+            self._describe(lambda state: state.begun(begun, step=0))
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:
@@ -377,7 +331,7 @@ class DuckDB:
         growth = {table.name: pc.sum(rows[WEIGHT]).as_py() or 0 for table, rows in batches.items()}
         logged = lagging and self._keeps_log
         with self.snapshot():
-            self._describe(lambda state: _grown(state, growth, logged))
+            self._describe(lambda state: state.grown(growth, logged=logged))
             self._notice({name: n for name, n in growth.items() if name in self._memory.state.tables})
             for table, rows in batches.items():
                 self._write(table, rows)
@@ -401,7 +355,7 @@ class DuckDB:
         if self._nested:
             self._counted |= growth.keys()
         if strange:
-            self._describe(lambda state: _begun(state, strange))
+            self._describe(lambda state: state.begun(strange))
         return bool(strange)
 
     def _write(self, table: Table, rows: pa.Table) -> None:
@@ -532,7 +486,7 @@ class DuckDB:
         for name in logs:
             self._fetch(f"DELETE FROM {_log(name)} WHERE {VERSION} <= {oldest}")
         # A sketch that is older, saved or of another store, must not take the silence for no change.
-        self._describe(lambda state: _shortened(state, logs, oldest))
+        self._describe(lambda state: state.shortened(logs, oldest))
         if oldest >= self._memory.state.number:
             self._memory = replace(self._memory, logs=frozenset())
 
@@ -556,43 +510,11 @@ class DuckDB:
         for name in self._memory.state.tables:  # of another store's forgetting there may be some or none
             self._fetch(f"DELETE FROM {_log(name)} WHERE {VERSION} > {oldest}")
         self._write_logs(oldest)
-        self._describe(lambda state: _completed(state, oldest))
+        self._describe(lambda state: state.completed(oldest))
 
     def saved(self) -> Mapping[str, bytes]:
         """The rows of that table."""
         return dict(self._fetch(f"SELECT name, content FROM {SCHEMA}.saved"))
-
-
-def _begun(state: State, counts: Mapping[str, int], step: int = 1) -> State:
-    """Of tables with so many rows, what their logs know begins with this version, or with a next one."""
-    now = state.number + step
-    return State(now, {**state.tables, **{name: Tracked(count, now) for name, count in counts.items()}})
-
-
-def _grown(state: State, growth: Mapping[str, int], logged: bool) -> State:
-    """The version after a batch; logs that do not get it know nothing of what was before it either."""
-    now = state.number + 1
-    tables = {
-        name: Tracked(known.rows + growth[name], known.since if logged else now) if name in growth else known
-        for name, known in state.tables.items()
-    }
-    return State(now, tables)
-
-
-def _shortened(state: State, names: Iterable[str], oldest: int) -> State:
-    """The logs of some tables have lost what was not after a version."""
-    lost = {name: known for name, known in state.tables.items() if name in names}
-    return replace(
-        state,
-        tables={**state.tables, **{n: Tracked(t.rows, max(t.since, oldest)) for n, t in lost.items()}},
-    )
-
-
-def _completed(state: State, oldest: int) -> State:
-    """The logs of all tables have what was after a version."""
-    return replace(
-        state, tables={name: Tracked(t.rows, min(t.since, oldest)) for name, t in state.tables.items()}
-    )
 
 
 def _sign(rows: pa.Table, compare: Callable[..., Any]) -> Any:
