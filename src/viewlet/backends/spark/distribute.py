@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 from viewlet.backends.spark.deal import deal_rows
 from viewlet.backends.spark.fuse import fuse, one_by_one
+from viewlet.backends.spark.hoist import Product, products, with_relations
 from viewlet.backends.spark.nodes import (
     Compute,
     Dist,
@@ -28,7 +29,7 @@ from viewlet.backends.spark.nodes import (
     Replicated,
     Transfer,
 )
-from viewlet.backends.spark.route import By, Fetch, Leg, Router, Stop, is_home
+from viewlet.backends.spark.route import MOVED_MAP, By, Fetch, Leg, Router, Stop, is_home
 from viewlet.calculus.canonical import canonical_form
 from viewlet.calculus.nodes import (
     Argument,
@@ -155,6 +156,7 @@ class _Building:
 
         ``names`` are what the keys are called there: themselves if they are variables of the term.
         """
+        term = self._without_moved_maps(term, keys, target)
         legs = self.router.route(term, keys, target)
         carried: MapRef | None = None
         for i, leg in enumerate(legs[:-1], 1):
@@ -170,6 +172,35 @@ class _Building:
             result = MapRef(self._define(keys, (Term(factors),), stop), names)
         return [result] if is_home(stop, keys, target) else self._bring(result, names, stop, target)
 
+    def _without_moved_maps(self, term: Term, keys: tuple[Argument, ...], target: Location) -> Term:
+        """A term whose nested queries read relations where they would have maps moved (``hoist.py``)."""
+        price = self.router.price(term, keys, target)
+        found = list(dict.fromkeys(products(term))) if price >= MOVED_MAP else []
+        chosen: Mapping[Product, int] = {}
+        for at in dict.fromkeys(key for product in found for key in product.keys):
+            homes = {product: product.keys.index(at) for product in found if at in product.keys}
+            if (other := self._price_of(term, keys, target, homes)) < price:
+                chosen, price = homes, other
+        relations = {}
+        for product, home in chosen.items():
+            (made,) = self._term(product.term, product.keys, product.keys, Dist(home))
+            self.router = self.router.knowing(made.name, Dist(made.keys.index(product.keys[home])))
+            relations[product] = made
+        return with_relations(term, relations) if relations else term
+
+    def _price_of(
+        self, term: Term, keys: tuple[Argument, ...], target: Location, homes: Mapping[Product, int]
+    ) -> float:
+        """What a term costs if some of its products are relations, partitioned by these of their keys."""
+        router, relations = self.router, {}
+        for i, (product, home) in enumerate(homes.items()):
+            relations[product] = MapRef(f"?{i}", product.keys)
+            router = router.knowing(f"?{i}", Dist(home))
+        inside = (
+            self.router.price(product.term, product.keys, Dist(home)) for product, home in homes.items()
+        )
+        return router.price(with_relations(term, relations), keys, target) + sum(inside)
+
     def _at(self, leg: Leg, carried: MapRef | None) -> tuple[Factor, ...]:
         """The factors of a stop, with copies in the place of what was fetched."""
         copies = {fetch.atom: self._fetch(fetch) for fetch in leg.fetches}
@@ -180,6 +211,8 @@ class _Building:
         """Make a copy of an atom: its name, and for a change which arguments it has."""
         if isinstance(fetch.atom, MapRef):
             name = fetch.atom.name
+            if name in self.router.small:
+                return self._move(fetch.movement, name, fetch.position, "distributed"), None
             if isinstance(self.router.placement[name], Local):
                 return self._move(fetch.movement, name, fetch.position, "local"), None
             keys = self.program.maps[name].keys

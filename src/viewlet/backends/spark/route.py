@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 from typing import TypeAlias
 
@@ -89,10 +89,15 @@ class _State:
 
 @dataclass(frozen=True, slots=True)
 class Router:
-    """Finds routes, given where maps live and where changes arrive."""
+    """Finds routes, given where maps live, where changes arrive, and what is as ``small`` as these."""
 
     placement: Mapping[str, Location]
     changes_at: Local | Random
+    small: frozenset[str] = frozenset()
+
+    def knowing(self, relation: str, where: Dist) -> Router:
+        """Also that a relation which a change has made is in the partitions."""
+        return replace(self, placement={**self.placement, relation: where}, small=self.small | {relation})
 
     def route(self, term: Term, keys: tuple[Argument, ...], target: Location) -> tuple[Leg, ...]:
         """The cheapest route of a term whose sums by ``keys`` are for a map at ``target``."""
@@ -107,19 +112,18 @@ class Router:
     ) -> tuple[float, tuple[Leg, ...]]:
         start = _State(frozenset(range(len(term.factors))), None, frozenset(), changed=False)
         order = count()
-        queue: list[tuple[float, int, _State, tuple[Leg, ...]]] = [(0.0, next(order), start, ())]
+        queue: list[tuple[float, int, _State | None, tuple[Leg, ...]]] = [(0.0, next(order), start, ())]
         done: set[_State] = set()
         while queue:
             cost, _, state, legs = heapq.heappop(queue)
-            if state.stop is not None and not state.pending:
-                if state in done:
-                    return cost, legs
-                done.add(state)
-                heapq.heappush(queue, (cost + self._home(state.stop, keys, target), next(order), state, legs))
-                continue
+            if state is None:  # at home
+                return cost, legs
             if state in done:
                 continue
             done.add(state)
+            if state.stop is not None and not state.pending:
+                heapq.heappush(queue, (cost + self._home(state.stop, keys, target), next(order), None, legs))
+                continue
             for price, leg, reached in self._moves(term, state):
                 heapq.heappush(queue, (cost + price, next(order), reached, (*legs, leg)))
         raise CompileError(f"no way to distribute a product of {len(term.factors)} factors")
@@ -155,7 +159,7 @@ class Router:
                 if arrival == "Broadcast" and not _meets(own, state.bound):
                     price += CROSSED
                 leg = Leg(arrival, stop, own, tuple(dict.fromkeys(fetches)))
-                changed = state.changed or any(map(_reads_change, own))
+                changed = state.changed or any(map(self._reads_change, own))
                 yield price, leg, _State(state.pending - taken, stop, bound, changed)
 
     def _start_at_change(self, term: Term) -> Iterator[tuple[float, Leg, _State]]:
@@ -202,7 +206,9 @@ class Router:
         ``None`` if nothing anchors the stop's variable.
         """
         needs = {i: self.needed(term.factors[i], stop) for i in pending}
-        usable = {i for i, fetches in needs.items() if fetches is not None and (heavy or _light(fetches))}
+        usable = {
+            i for i, fetches in needs.items() if fetches is not None and (heavy or self._light(fetches))
+        }
         taken: list[int] = []
         known = set(bound)
         if not anchored:
@@ -259,17 +265,22 @@ class Router:
             case _, Random():
                 return None
             case Dist(), Local():
-                return (Fetch(atom, "Gather", None, MOVED_MAP),)
+                return (Fetch(atom, "Gather", None, self._moved(atom, where)),)
             case Dist(position), By(x) if atom.keys[position] == x and _is_visible(x, inner):
                 return ()
             case _, By(x):
-                cost = MOVED_LOCAL_MAP if isinstance(where, Local) else MOVED_MAP
+                cost = self._moved(atom, where)
                 if x in atom.keys and _is_visible(x, inner):
                     movement: Movement = "Scatter" if isinstance(where, Local) else "Repart"
                     return (Fetch(atom, movement, atom.keys.index(x), cost),)
                 return (Fetch(atom, "Broadcast", None, cost),)
             case _:
                 raise CompileError(f"map {atom.name!r} is at {where}: maps are not left to chance")
+
+    def _moved(self, atom: MapRef, where: Location) -> float:
+        if atom.name in self.small:
+            return MOVED_CHANGE
+        return MOVED_LOCAL_MAP if isinstance(where, Local) else MOVED_MAP
 
     def _needed_change(self, atom: Delta, stop: Stop, inner: frozenset[str] | None) -> tuple[Fetch, ...]:
         source = self.changes_at
@@ -279,6 +290,20 @@ class Router:
             movement: Movement = "Scatter" if isinstance(source, Local) else "Repart"
             return (Fetch(atom, movement, arguments(atom).index(stop.argument), MOVED_CHANGE),)
         return (Fetch(atom, "Broadcast", None, MOVED_CHANGE),)
+
+    def _light(self, fetches: tuple[Fetch, ...]) -> bool:
+        return all(isinstance(fetch.atom, Delta) or fetch.atom.name in self.small for fetch in fetches)
+
+    def _reads_change(self, factor: Factor) -> bool:
+        match factor:
+            case Delta():
+                return True
+            case MapRef():
+                return factor.name in self.small
+            case Lift(query=query) | Extremum(query=query) | Exists(query=query):
+                return any(self._reads_change(f) for term in query for f in term.factors)
+            case _:
+                return False
 
     def _anchors(self, factor: Factor, x: Argument, heavy: bool) -> bool:
         """Does a factor have entries only in the partitions that their x belongs to?"""
@@ -335,23 +360,9 @@ def _is_visible(x: Argument, inner: frozenset[str] | None) -> bool:
     return isinstance(x, Const) or is_parameter(x) or inner is None or x.name in inner
 
 
-def _light(fetches: tuple[Fetch, ...]) -> bool:
-    return all(isinstance(fetch.atom, Delta) for fetch in fetches)
-
-
 def _counts(factor: Factor) -> bool:
     """Is it work worth a stop, not only a condition that could be tested anywhere?"""
     return isinstance(factor, MapRef | Delta | Lift | Extremum | Exists)
-
-
-def _reads_change(factor: Factor) -> bool:
-    match factor:
-        case Delta():
-            return True
-        case Lift(query=query) | Extremum(query=query) | Exists(query=query):
-            return any(_reads_change(f) for term in query for f in term.factors)
-        case _:
-            return False
 
 
 def _is_ready(factor: Factor, known: set[str]) -> bool:
