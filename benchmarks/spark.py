@@ -58,7 +58,7 @@ QUERIES = ("q01", "q03", "q06", "q12", "q17", "q18")
 FEW = 20
 RUNS = (
     "--scale 1 --parts again --batches 3",
-    "--scale 0.1 --parts all --batches 2",
+    "--scale 1 --parts all --batches 2",
     "--scale 1 --parts growth --batches 7",
     "--scale 0.3 --parts breakeven scaling fusion --batches 3",
 )

@@ -13,6 +13,7 @@ from viewlet.backends.spark.native import site_codes
 from viewlet.backends.spark.nodes import Dist, Local, Random, Replicated
 from viewlet.backends.spark.place import place
 from viewlet.backends.spark.site import Changes
+from viewlet.errors import ProgramSizeError
 from viewlet.plan.evaluate import consolidate
 
 
@@ -21,7 +22,7 @@ def agree(seed: int, *, native: bool = False) -> bool | None:
 
     Columns to partition by, which maps of the driver are everywhere, the number of partitions, where batches
     arrive, how they are cut and which optimizations are made are drawn.
-    Returns whether some map was distributed; ``None`` where the query itself is refused.
+    Returns whether some map was distributed; ``None`` where the query itself is refused, or its program is.
     """
     found = compiled(seed)
     if found is None:
@@ -29,7 +30,10 @@ def agree(seed: int, *, native: bool = False) -> bool | None:
     case, catalog, query = found
     rng = random.Random(seed)
     reference = ReferenceEngine()
-    reference.create("v", query, catalog, {table: {} for table in catalog}, "higher_order")
+    try:
+        reference.create("v", query, catalog, {table: {} for table in catalog}, "higher_order")
+    except ProgramSizeError:
+        return None
     program = reference.program
     columns = {t: rng.choice(catalog[t].column_names) for t in catalog if rng.random() < 0.8}
     placement = {

@@ -66,7 +66,7 @@ THESIS = {
     "q22": (2, 3),
 }  # fmt: skip
 
-# A nested query without a change, over keys that the map around it is not partitioned by: explain shows the cost.
+# Nested queries that do not change, over keys that the map around them is not partitioned by: explain tells.
 MOVE_MAPS = {"q20"}
 
 

@@ -10,7 +10,8 @@ dependencies are flows of data; ``fuse.py`` packs the statements into as few blo
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import product
 
 from viewlet.backends.spark.deal import deal_rows
 from viewlet.backends.spark.fuse import fuse, one_by_one
@@ -29,7 +30,7 @@ from viewlet.backends.spark.nodes import (
     Replicated,
     Transfer,
 )
-from viewlet.backends.spark.route import MOVED_MAP, By, Fetch, Leg, Router, Stop, is_home
+from viewlet.backends.spark.route import MOVED_MAP, By, Fetch, Leg, Router, Stop, is_home, shared_keys
 from viewlet.calculus.canonical import canonical_form
 from viewlet.calculus.nodes import (
     Argument,
@@ -162,7 +163,8 @@ class _Building:
         for i, leg in enumerate(legs[:-1], 1):
             factors = self._at(leg, carried)
             later = [factor for after in legs[i:] for factor in after.factors]
-            relation = self._relation(factors, _needed(factors, later, keys), leg.stop)
+            towards = (after.stop.argument for after in legs[i:] if isinstance(after.stop, By))
+            relation = self._relation(factors, _needed(factors, later, (*keys, *towards)), leg.stop)
             carried = self._carry(relation, leg.stop, legs[i])
         stop = legs[-1].stop
         factors = self._at(legs[-1], carried)
@@ -177,15 +179,15 @@ class _Building:
         price = self.router.price(term, keys, target)
         found = list(dict.fromkeys(products(term))) if price >= MOVED_MAP else []
         chosen: Mapping[Product, int] = {}
-        for at in dict.fromkeys(key for product in found for key in product.keys):
-            homes = {product: product.keys.index(at) for product in found if at in product.keys}
+        for at, asked in product(dict.fromkeys(key for each in found for key in each.keys), (False, True)):
+            homes = {each: each.keys.index(at) for each in found if at in each.keys and each.asked <= asked}
             if (other := self._price_of(term, keys, target, homes)) < price:
                 chosen, price = homes, other
         relations = {}
-        for product, home in chosen.items():
-            (made,) = self._term(product.term, product.keys, product.keys, Dist(home))
-            self.router = self.router.knowing(made.name, Dist(made.keys.index(product.keys[home])))
-            relations[product] = made
+        for each, home in chosen.items():
+            (made,) = self._term(each.term, each.keys, each.keys, Dist(home))
+            self.router = self.router.knowing(made.name, Dist(made.keys.index(each.keys[home])))
+            relations[each] = made
         return with_relations(term, relations) if relations else term
 
     def _price_of(
@@ -193,8 +195,8 @@ class _Building:
     ) -> float:
         """What a term costs if some of its products are relations, partitioned by these of their keys."""
         router, relations = self.router, {}
-        for i, (product, home) in enumerate(homes.items()):
-            relations[product] = MapRef(f"?{i}", product.keys)
+        for i, (each, home) in enumerate(homes.items()):
+            relations[each] = MapRef(f"?{i}", each.keys)
             router = router.knowing(f"?{i}", Dist(home))
         inside = (
             self.router.price(product.term, product.keys, Dist(home)) for product, home in homes.items()
@@ -202,20 +204,48 @@ class _Building:
         return router.price(with_relations(term, relations), keys, target) + sum(inside)
 
     def _at(self, leg: Leg, carried: MapRef | None) -> tuple[Factor, ...]:
-        """The factors of a stop, with copies in the place of what was fetched."""
-        copies = {fetch.atom: self._fetch(fetch) for fetch in leg.fetches}
-        here = tuple(_with_copies(factor, copies) for factor in leg.factors)
+        """The factors of a stop, with copies in the place of what was fetched.
+
+        Where changes arrive, each part of the one that a route starts with meets all of the others.
+        """
+        starts = leg.factors[:1] if isinstance(leg.stop, Random) else ()
+        rest = leg.factors[len(starts) :]
+        here = (*starts, *(self._with_copies(factor, leg.stop, None) for factor in rest))
         return here if carried is None else (carried, *here)
+
+    def _with_copies(self, factor: Factor, stop: Stop, inner: frozenset[str] | None) -> Factor:
+        """Read copies instead of what is elsewhere.
+
+        Of one change there may be two: what a product goes through is here in part, and what a nested query
+        reads under other variables is here as a whole. ``inner`` is as in :meth:`Router.needed`.
+        """
+        match factor:
+            case MapRef() | Delta():
+                copies = [self._fetch(fetch) for fetch in self.router.needed(factor, stop, inner) or ()]
+                if not copies:
+                    return factor
+                ((name, kept),) = copies
+                args = arguments(factor)
+                return MapRef(name, args if kept is None else tuple(args[i] for i in kept))
+            case Lift() | Extremum() | Exists():
+                shared = shared_keys(factor, inner)
+                query = tuple(
+                    Term(tuple(self._with_copies(f, stop, shared) for f in term.factors), term.coefficient)
+                    for term in factor.query
+                )
+                return replace(factor, query=query)
+            case _:
+                return factor
 
     def _fetch(self, fetch: Fetch) -> tuple[str, tuple[int, ...] | None]:
         """Make a copy of an atom: its name, and for a change which arguments it has."""
         if isinstance(fetch.atom, MapRef):
             name = fetch.atom.name
-            if name in self.router.small:
-                return self._move(fetch.movement, name, fetch.position, "distributed"), None
             if isinstance(self.router.placement[name], Local):
                 return self._move(fetch.movement, name, fetch.position, "local"), None
-            keys = self.program.maps[name].keys
+            keys: tuple[Var, ...] = tuple(Var(f"key_{i}", key.type) for i, key in enumerate(fetch.atom.keys))
+            if name in self.program.maps:
+                keys = self.program.maps[name].keys
             copied = self._define(keys, (Term((MapRef(name, keys),)),), By(keys[0]))
             return self._move(fetch.movement, copied, fetch.position, "distributed"), None
         columns = tuple(
@@ -295,28 +325,3 @@ def _needed(factors: Iterable[Factor], later: Iterable[Factor], keys: Iterable[A
     wanted |= {key.name for key in keys if isinstance(key, Var)}
     here = {v.name: v for factor in factors for v in factor_variables(factor)}
     return tuple(v for name, v in here.items() if name in wanted and not is_parameter(v))
-
-
-def _with_copies(
-    factor: Factor, copies: Mapping[MapRef | Delta, tuple[str, tuple[int, ...] | None]]
-) -> Factor:
-    """Read copies instead of what is elsewhere."""
-
-    def inside(query: Query) -> Query:
-        return tuple(
-            Term(tuple(_with_copies(f, copies) for f in term.factors), term.coefficient) for term in query
-        )
-
-    match factor:
-        case MapRef() | Delta() if factor in copies:
-            name, kept = copies[factor]
-            args = arguments(factor)
-            return MapRef(name, args if kept is None else tuple(args[i] for i in kept))
-        case Lift(var, keys, query):
-            return Lift(var, keys, inside(query))
-        case Extremum(var, op, of, keys, query):
-            return Extremum(var, op, of, keys, inside(query))
-        case Exists(keys, query, negated):
-            return Exists(keys, inside(query), negated)
-        case _:
-            return factor

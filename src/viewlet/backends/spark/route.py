@@ -31,6 +31,7 @@ from viewlet.calculus.nodes import (
     Let,
     Lift,
     MapRef,
+    Nested,
     Term,
     Value,
     arguments,
@@ -188,7 +189,8 @@ class Router:
         if isinstance(stop, Local):
             return "Gather"
         assert isinstance(stop, By)
-        if isinstance(stop.argument, Var) and stop.argument.name in state.bound:
+        x = stop.argument
+        if isinstance(x, Var) and x.name in state.bound and not is_parameter(x):  # that is no column
             return "Scatter" if isinstance(state.stop, Local) else "Repart"
         return "Broadcast"
 
@@ -248,8 +250,7 @@ class Router:
             case Delta():
                 return self._needed_change(factor, stop, inner)
             case Lift() | Extremum() | Exists():
-                keys = frozenset(key.name for key in factor.keys)
-                shared = keys if inner is None else keys & inner
+                shared = shared_keys(factor, inner)
                 parts = [self.needed(f, stop, shared) for term in factor.query for f in term.factors]
                 if any(part is None for part in parts):
                     return None
@@ -321,6 +322,12 @@ class Router:
                 )
             case _:
                 return False
+
+
+def shared_keys(nested: Nested, inner: frozenset[str] | None) -> frozenset[str]:
+    """The variables that a nested query within others means as the product around all of them does."""
+    keys = frozenset(key.name for key in nested.keys)
+    return keys if inner is None else keys & inner
 
 
 def is_home(stop: Stop, keys: tuple[Argument, ...], target: Location) -> bool:
