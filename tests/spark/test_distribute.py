@@ -143,9 +143,14 @@ def reads_change(query: Query) -> bool:
     )
 
 
-@pytest.mark.parametrize(
-    "seed", [*range(24), *(pytest.param(s, marks=pytest.mark.slow) for s in range(24, 600))]
-)
+FOUND = (194, 196, 486, 543, 597)
+"""A change that meets itself in the partitions, and a parameter that was taken for a column."""
+SEEDS = [
+    seed if seed < 24 or seed in FOUND else pytest.param(seed, marks=pytest.mark.slow) for seed in range(600)
+]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
 def test_random_programs_agree_with_the_reference(seed: int) -> None:
     if agree(seed) is None:
         pytest.skip("the query is refused")
