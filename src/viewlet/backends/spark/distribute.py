@@ -198,10 +198,8 @@ class _Building:
         for i, (each, home) in enumerate(homes.items()):
             relations[each] = MapRef(f"?{i}", each.keys)
             router = router.knowing(f"?{i}", Dist(home))
-        inside = (
-            self.router.price(product.term, product.keys, Dist(home)) for product, home in homes.items()
-        )
-        return router.price(with_relations(term, relations), keys, target) + sum(inside)
+        inside = sum(self.router.price(each.term, each.keys, Dist(home)) for each, home in homes.items())
+        return router.price(with_relations(term, relations), keys, target) + inside
 
     def _at(self, leg: Leg, carried: MapRef | None) -> tuple[Factor, ...]:
         """The factors of a stop, with copies in the place of what was fetched.
