@@ -65,6 +65,13 @@ def test_tables_with_keys(seed: int) -> None:
 
 
 @engines
+@pytest.mark.parametrize("seed", [40])
+def test_tables_with_keys_that_found_something(engine: Engine, seed: int) -> None:
+    """40: terms of a nested query that match different parameters were one map, whose keys none of them had."""
+    _check(engine, seeded_keyed_case(seed))
+
+
+@engines
 @pytest.mark.parametrize("sql", GROUPS_OF_ONE_ROW)
 def test_groups_of_one_row(engine: Engine, sql: str) -> None:
     """Whether there is such a group is whether there is such a row: no ``E`` is needed, and none is lost."""

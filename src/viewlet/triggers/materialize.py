@@ -326,16 +326,19 @@ class Materializer:
     def nested(
         self, query: Query, keys: tuple[Var, ...], given: tuple[Var, ...], bound: frozenset[str]
     ) -> Query:
-        """The inner query of a pulled factor: one map for all its plain terms if that is possible.
+        """The inner query of a pulled factor: one map for all its plain terms that match the same parameters.
 
         ``keys`` are shared with the outside; those of them that are ``given`` and bound connect nothing.
         """
         known = frozenset(key.name for key in given if key.name in bound)
         plain = tuple(t for t in query if self._is_plain(t, keys, known) or self._is_of_groups(t, keys))
         other = tuple(term for term in query if term not in plain)
-        whole = self.whole(plain, keys) if plain else ()
+        alike: dict[frozenset[str], list[Term]] = {}
+        for term in plain:
+            alike.setdefault(frozenset(n for f in term.factors for n in _parameters(f)), []).append(term)
+        wholes = [self.whole(tuple(terms), keys) for terms in alike.values()]
         rest = [self.term(term, frozenset(key.name for key in keys), known) for term in other]
-        return add(whole, *rest)
+        return add(*wholes, *rest)
 
     def sought(self, factor: Extremum, stem: str | None = None) -> Query | None:
         """The inner query of an extremum behind a threshold: the map of its values, and what tests them."""
