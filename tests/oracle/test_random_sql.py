@@ -67,7 +67,7 @@ def test_tables_with_keys(seed: int) -> None:
 @engines
 @pytest.mark.parametrize("seed", [40])
 def test_tables_with_keys_that_found_something(engine: Engine, seed: int) -> None:
-    """40: terms of a nested query that match different parameters were one map, whose keys none of them had."""
+    """40: terms of a nested query that match other parameters were one map, whose keys none of them had."""
     _check(engine, seeded_keyed_case(seed))
 
 
