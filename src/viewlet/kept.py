@@ -32,7 +32,7 @@ from viewlet.values import to_arrow
 OnConflict: TypeAlias = Literal["error", "update", "nothing"]
 
 Lane: TypeAlias = tuple[Bag, dict[Row, Row], Callable[[Row], int] | None]
-"""Rows, those of them by key, and how many others elsewhere have a key (``runtime/keeping.h``)."""
+"""Rows, those of them by key, and what is not 0 for keys of others elsewhere (``runtime/keeping.h``)."""
 
 SINGLE_ROWS = 100
 """A batch of at most so many Python rows goes into the bag, where that is possible."""
