@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from itertools import count
 from operator import itemgetter
 
 from viewlet.calculus.keys import decided
@@ -104,7 +105,7 @@ class Storage:
         for change in known:
             if (change.columns, change.constants) == (columns, constants):
                 return change
-        change = Change(f"d{table.name}_{len(known) + 1}", columns, constants)
+        change = Change(self._unused(f"d{table.name}_", len(known)), columns, constants)
         known.append(change)
         keys = tuple(
             KeyColumn(column.name, column.type, column.nullable)
@@ -119,7 +120,7 @@ class Storage:
         what = (body, tuple((key.type, nullable(key)) for key in keys), fields)
         name = self._temporaries.get(what)
         if name is None:
-            name = self._temporaries[what] = f"t{len(self._temporaries) + 1}"
+            name = self._temporaries[what] = self._unused("t", len(self._temporaries))
             columns = tuple(
                 self.keys.get((name, i)) or KeyColumn(_name(key, i), key.type, nullable(key))
                 for i, key in enumerate(keys)
@@ -127,6 +128,10 @@ class Storage:
             own = tuple(Field(field_name, kind) for field_name, kind in fields)
             self.records[name] = Record(name, "temporary", columns, own, None)
         return name
+
+    def _unused(self, stem: str, after: int) -> str:
+        """The first of ``stem1``, ``stem2``, .. past ``after`` that no record has: users name maps as well."""
+        return next(name for n in count(after + 1) if (name := f"{stem}{n}") not in self.records)
 
 
 def open_storage(
