@@ -8,6 +8,7 @@ import threading
 import time
 import urllib.error
 import urllib.request
+from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
 from urllib.parse import quote
@@ -16,9 +17,11 @@ import pyarrow as pa
 import pytest
 
 import viewlet
-from viewlet.server import background
+from viewlet.calculus.nodes import Query
+from viewlet.server import background, graph
 from viewlet.server.graph import graph_of, view_bytes
 from viewlet.server.meter import Meter
+from viewlet.triggers.work import Access, accesses
 
 pytest.importorskip("uvicorn")
 
@@ -114,10 +117,10 @@ def measured(url: str, rows: int) -> None:
 
 def test_the_graph_leads_from_tables_through_maps_to_views(url: str) -> None:
     measured(url, 7)
-    graph = get_json(url, "api/graph")
-    kinds = {node["id"]: node["kind"] for node in graph["nodes"]}
+    drawn = get_json(url, "api/graph")
+    kinds = {node["id"]: node["kind"] for node in drawn["nodes"]}
     followers: dict[str, set[str]] = {}
-    for start, end in graph["edges"]:
+    for start, end in drawn["edges"]:
         assert (kinds[start], kinds[end]) != ("table", "view") or end == "relation:levels"
         followers.setdefault(start, set()).add(end)
     reached, front = {"relation:bids"}, {"relation:bids"}
@@ -126,7 +129,7 @@ def test_the_graph_leads_from_tables_through_maps_to_views(url: str) -> None:
         reached |= front
     assert {"relation:by_broker", "relation:best", "relation:levels"} <= reached
     assert "relation:ticks" not in reached
-    kept = [node for node in graph["nodes"] if node["kind"] == "map" and node["name"] == "by_broker"]
+    kept = [node for node in drawn["nodes"] if node["kind"] == "map" and node["name"] == "by_broker"]
     assert len(kept) == 1
     assert kept[0]["indexes"] == ["unique (broker)"]
     assert kept[0]["records"] == 7
@@ -235,6 +238,27 @@ def test_a_closed_database_is_alive_but_not_ready() -> None:
         assert "viewlet_up 0" in get(url, "metrics")[1]
         assert not get_json(url, "api/overview")["starting"]
         assert get(url, "api/graph")[0] == 400
+
+
+def test_a_statement_is_looked_at_as_often_as_it_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not once for every record: the graph of a database with many views would take half a minute."""
+    asked: Counter[str] = Counter()
+
+    def counted(query: Query, *rest: Any) -> list[Access]:
+        asked[str(query)] += 1
+        return accesses(query, *rest)
+
+    monkeypatch.setattr(graph, "accesses", counted)
+    with viewlet.connect(backend="reference") as db:
+        db.execute("CREATE TABLE r (a BIGINT, b BIGINT)")
+        for number in range(20):
+            query = (
+                f"SELECT SUM(b) AS s FROM r WHERE a > {number} * (SELECT AVG(a) FROM r WHERE b <> {number})"
+            )
+            db.execute(f"CREATE MATERIALIZED VIEW v{number} AS {query}")
+        shown = sum(len(node.steps) for node in graph.graph_of(db).nodes)
+    assert shown > 40
+    assert sum(asked.values()) == 2 * shown  # for its own paths, and for the indexes that it asks of others
 
 
 @pytest.mark.native

@@ -182,6 +182,46 @@ def test_any_graph_is_laid_out_without_overlap(tab: Tab, database: viewlet.Datab
     assert drawn["ms"] < 5_000
 
 
+def test_a_large_program_is_drawn_for_the_view_in_sight(tab: Tab) -> None:
+    with viewlet.connect(backend="reference") as db:
+        db.execute("CREATE TABLE bids (price BIGINT, volume BIGINT, broker VARCHAR)")
+        for number in range(31):
+            query = f"SELECT broker, sum(volume) AS s FROM bids WHERE price > {number} GROUP BY broker"
+            db.execute(f"CREATE MATERIALIZED VIEW above_{number} AS {query}")
+        with background(db) as url:
+            tab.open(url)
+            tab.wait("document.querySelectorAll('.card').length === 31")
+            tab.click("[data-view=above_7]")
+            tab.click("#tab-program")
+            tab.wait("document.querySelectorAll('.node').length > 2")
+            names = tab.run("[...document.querySelectorAll('.node.view')].map((n) => n.dataset.id)")
+            assert names == ["relation:above_7"]
+            tab.run("document.querySelector('#scope').value = ''")
+            tab.run("document.querySelector('#scope').dispatchEvent(new Event('change'))")
+            assert tab.run("document.querySelectorAll('.node.view').length") == 31
+            tab.click("#tab-views")
+            tab.click("#tab-program")
+            tab.wait("document.querySelectorAll('.node.view').length === 31")
+            tab.open("about:blank")
+    assert tab.complaints == []
+
+
+def test_an_empty_database_says_how_it_is_filled(tab: Tab) -> None:
+    with viewlet.connect(backend="reference") as db, background(db) as url:
+        tab.open(url)
+        tab.wait("document.querySelector('#view').innerText.includes('CREATE TABLE')")
+        assert "There is no view yet" in tab.text("#cards")
+        tab.click("#tab-program")
+        tab.wait("document.querySelector('#graph').innerText.includes('nothing to draw')")
+        db.execute(SCHEMA)
+        tab.wait("document.querySelectorAll('.node').length > 4")
+        tab.click("#tab-views")
+        tab.wait("document.querySelector('#view').innerText.includes('no rows')")
+        assert "CREATE TABLE" not in tab.text("#view")
+        tab.open("about:blank")
+    assert tab.complaints == []
+
+
 def test_explain_shows_the_program_or_the_reason(tab: Tab, database: viewlet.Database) -> None:
     tab.click("#tab-explain")
     sql = "SELECT volume, count(*) AS n FROM bids GROUP BY volume"
@@ -190,6 +230,7 @@ def test_explain_shows_the_program_or_the_reason(tab: Tab, database: viewlet.Dat
         tab.run("document.querySelector('#explain').requestSubmit()")
         tab.wait(f"document.querySelector('#explanation').textContent.includes({json.dumps(answer)})")
     assert tab.run("document.querySelector('#explanation').classList.contains('problem')")
+    assert tab.run("getComputedStyle(document.querySelector('#explanation')).whiteSpace") == "pre-wrap"
     tab.complaints[:] = [line for line in tab.complaints if "status of 400" not in line]
 
 

@@ -111,18 +111,24 @@ def _part(number: int, program: Program, ordered: Ordered, sizes: Sizes) -> Grap
         for statement in trigger.statements
         for edge in [
             (_relation(table), node_of(statement.target)),
-            *((node_of(name), node_of(statement.target)) for name in reads(statement.query)),
+            *((node_of(name), node_of(statement.target)) for name in sorted(reads(statement.query))),
         ]
     ]
     edges += [
         (node_of(name), _relation(view.name))
         for view in program.views.values()
         for part in view.output
-        for name in reads((part.term,))
+        for name in sorted(reads((part.term,)))
     ]
+    indexes = _indexes(program, layout, ordered)
     nodes = [
         _record(
-            f"map:{number}:{record.name}", record, program, layout, ordered, sizes.get((number, record.name))
+            f"map:{number}:{record.name}",
+            record,
+            program,
+            indexes[record.name],
+            ordered,
+            sizes.get((number, record.name)),
         )
         for record in layout.records.values()
     ]
@@ -133,7 +139,7 @@ def _record(
     identity: str,
     record: Record,
     program: Program,
-    layout: Layout,
+    indexes: tuple[str, ...],
     ordered: Ordered,
     size: MapStats | None,
 ) -> Node:
@@ -151,7 +157,7 @@ def _record(
         f"[{', '.join(name for name, _, _ in record.keys)}]",
         (),
         tuple(show_map(program.maps[field.map]) for field in record.fields),
-        _indexes(record, program, layout, ordered),
+        indexes,
         steps,
         size.records if size else None,
         size.bytes if size else None,
@@ -166,21 +172,23 @@ def _paths(statement: Statement, ordered: Ordered) -> tuple[str, ...]:
     )
 
 
-def _indexes(record: Record, program: Program, layout: Layout, ordered: Ordered) -> tuple[str, ...]:
-    """The indexes that the statements of all triggers ask of a record."""
-    keys = [name for name, _, _ in record.keys]
-    found = {f"unique ({', '.join(keys)})": None}
-    statements = [s for trigger in program.triggers.values() for s in trigger.statements]
+def _indexes(program: Program, layout: Layout, ordered: Ordered) -> Mapping[str, tuple[str, ...]]:
+    """The indexes that the statements of all triggers ask of each record, by its name.
+
+    Each statement is gone through once, for all records: programs of many views have hundreds of both.
+    """
+    keys = {record.name: [name for name, _, _ in record.keys] for record in layout.records.values()}
+    found = {name: {f"unique ({', '.join(own)})": None} for name, own in keys.items()}
+    statements = (s for trigger in program.triggers.values() for s in trigger.statements)
     for access in (access for s in statements for access in accesses(s.query, ordered)):
         place = layout.places[access.map]
-        if place.record != record.name:
-            continue
         if access.path == "slice":
-            bound = [name for name, at in zip(keys, place.order, strict=True) if at in access.bound]
-            found[f"slice ({', '.join(bound)})"] = None
-        elif access.path in ("search", "edge", "range", "end"):
-            found[f"ordered, for {access.path}"] = None
-    return tuple(found)
+            named = zip(keys[place.record], place.order, strict=True)
+            bound = [name for name, at in named if at in access.bound]
+            found[place.record][f"slice ({', '.join(bound)})"] = None
+        elif access.path in ("search", "edge", "turn", "range", "end"):
+            found[place.record][f"ordered, for {access.path}"] = None
+    return {name: tuple(indexes) for name, indexes in found.items()}
 
 
 def view_bytes(programs: Sequence[tuple[Program, Ordered]], sizes: Iterable[MapStats]) -> dict[str, int]:

@@ -14,7 +14,7 @@ const views = new Views(() => { choices(); watch(); }, (name) => {
   open(byId("tab-explain"));
   byId("explain").requestSubmit();
 });
-const program = new Program((name) => { views.choose(name); open(byId("tab-views")); });
+const program = new Program((name) => { views.choose(name); open(byId("tab-views")); }, () => views.chosen);
 let catalog = "";
 
 // Tabs: arrows move, as the pattern for tabs asks.

@@ -6,6 +6,7 @@ import { layout } from "./layout.js";
 const LETTER = 7.3;
 const LONGEST = 26;
 const SMALLEST = 0.5; // of a drawing that is larger than its room
+const LEGIBLE = 60; // nodes that are drawn together without being asked
 
 const cut = (text) => (text.length > LONGEST ? `${text.slice(0, LONGEST - 1)}…` : text);
 
@@ -33,8 +34,10 @@ function around(graph, id) {
 }
 
 export class Program {
-  constructor(openView) {
+  constructor(openView, viewInSight) {
     this.graph = { nodes: [], edges: [] };
+    this.loaded = false;
+    this.viewInSight = viewInSight;
     this.openView = openView;
     this.chosen = null;
     byId("scope").addEventListener("change", () => this.draw());
@@ -50,10 +53,18 @@ export class Program {
     scope.replaceChildren(element("option", { value: "" }, "the whole program"),
       ...views.map((view) => element("option", { value: view.id }, `view ${view.name}`)));
     if (views.some((view) => view.id === before)) scope.value = before;
+    else if (!this.loaded && this.graph.nodes.length > LEGIBLE) {
+      scope.value = (views.find((view) => view.name === this.viewInSight()) ?? views[0])?.id ?? "";
+    }
+    this.loaded = this.graph.nodes.length > 0;
     this.draw();
   }
 
   draw() {
+    if (!this.graph.nodes.length) {
+      byId("graph").replaceChildren(element("p", { class: "empty" }, "There is no table and no view yet: nothing to draw."));
+      return;
+    }
     const scope = byId("scope").value;
     const graph = scope ? around(this.graph, scope) : this.graph;
     const nodes = graph.nodes.map((node) => ({

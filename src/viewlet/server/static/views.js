@@ -50,9 +50,10 @@ export class Views {
     const focused = document.activeElement?.dataset?.view;
     byId("cards").replaceChildren(
       element("h2", {}, "Views"),
-      ...(this.views.length ? [] : [element("p", { class: "empty" }, "There is no view yet.")]),
+      this.views.length ? "" : element("p", { class: "empty" }, "There is no view yet."),
       ...this.views.map((view) => this.card(view)),
       element("h2", {}, "Tables"),
+      this.tables.length ? "" : element("p", { class: "empty" }, "There is no table yet."),
       element("ul", { class: "tables" }, this.tables.map((table) =>
         element("li", {}, this.tableLine(table)))));
     if (focused) [...document.querySelectorAll("#cards button")].find((card) => card.dataset.view === focused)?.focus();
@@ -82,11 +83,19 @@ export class Views {
         figure("lag", milliseconds(this.lag.get(view.name)), "from a commit to this page, while the view is watched"), figure("memory", bytes(view.bytes))));
   }
 
+  // The console changes nothing: whoever finds it empty is told where views are made.
+  invitation() {
+    const how = this.tables.length ? "CREATE MATERIALIZED VIEW … AS SELECT …" : "CREATE TABLE … and CREATE MATERIALIZED VIEW … AS SELECT …";
+    return element("p", { class: "empty" },
+      "Views are made by the process that keeps this database: ", element("code", {}, how),
+      " in its program, in the file that viewlet serve --read runs at the start, or in viewlet shell while nobody serves the file. They appear here at once.");
+  }
+
   choose(name) {
     this.chosen = name;
     this.offset = 0;
     this.shown = new Set();
-    byId("view").replaceChildren();
+    byId("view").replaceChildren(...(name === null ? [this.invitation()] : []));
     this.cards();
     this.onChoice(name);
     this.refresh();
