@@ -497,8 +497,11 @@ class Database:
         if not isinstance(target, str):
             raise CatalogError(f"explain() takes a view's name or a query's text, not {target!r}")
         with self._open(), _shallow():
-            if target.strip() in self.catalog:
-                return Explanation(self._views.explain(self._view_name(target.strip())))
+            name = target.strip()
+            if (
+                name in self.catalog or name.isidentifier()
+            ):  # one word is no query: a name, perhaps misspelled
+                return Explanation(self._views.explain(self._view_name(name)))
             query = compile_query(target, self.catalog, self.dialect)
             return Explanation(self._views.explain_query(query, self.catalog))
 

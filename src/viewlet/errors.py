@@ -7,6 +7,23 @@ would work instead. An operation that raises one of these has changed nothing.
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+
+def choices(name: object, known: Iterable[str], there_are: str = "there are") -> str:
+    """What to name in place of a name that does not exist: a likely one, if there is one, then all.
+
+    >>> choices("Volum", ["price", "volume"])
+    "did you mean 'volume'? there are price, volume"
+    >>> choices("x", [], "existing:")
+    'existing: none'
+    """
+    names = list(dict.fromkeys(known))
+    spelled = {known.lower(): known for known in names}
+    near = get_close_matches(str(name).lower(), spelled, 1)
+    question = f"did you mean {spelled[near[0]]!r}? " if near else ""
+    return f"{question}{there_are} {', '.join(names) or 'none'}"
 
 
 def system_reason(error: Exception) -> str:

@@ -112,12 +112,30 @@ def test_interrupted(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixt
     assert main(["explain", "-"]) == 130
 
 
+@pytest.mark.parametrize(
+    ("arguments", "library", "extra"),
+    [(["shell", "-c", "SELECT 1 AS a"], "duckdb", "duckdb"), (["serve", "--port", "0"], "uvicorn", "serve")],
+)
+def test_a_library_that_is_not_installed_is_named(
+    arguments: list[str],
+    library: str,
+    extra: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setitem(sys.modules, library, None)
+    assert main(arguments) == 2
+    assert f"pip install 'viewlet[{extra}]'" in capsys.readouterr().err
+
+
 WRONG_INPUT = [
     (["explain", "."], 1, "'.' is a folder, not a file"),
     (["explain", "latin.sql"], 1, "'latin.sql' is not text in UTF-8: unexpected end of data at byte 7"),
     (["explain", "good.sql", "--dialect", "klingon"], 1, "there is no dialect 'klingon'; existing: athena, "),
     (["explain", "good.sql", "--schema", "tcph"], 1, "no packaged schema of that name; there are tpch, "),
     (["shell", "."], 1, "it is a folder, not a file"),
+    (["shell", "-c", ".wach"], 1, "no command .wach; did you mean '.watch'? there are .tables, "),
+    (["shell", "-c", ".explain volumes"], 1, "there is no table or view 'volumes'; existing: none"),
     (["shell", "-c", ".read"], 1, ".read needs the name of a file"),
     (["shell", "--rows", "-3"], 2, "-3 is not at least 0"),
     (["shell", "--read", "nowhere.sql"], 1, "there is no file 'nowhere.sql'"),

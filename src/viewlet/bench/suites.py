@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import viewlet
-from viewlet.errors import ViewletError
+from viewlet.errors import ViewletError, choices
 
 COMPARE = "compare"  # benchmarks/compare.py compares the results of two commits: a tool, not a suite
 
@@ -93,5 +93,5 @@ def choose(suites: Mapping[str, Suite], name: str) -> list[Suite]:
     if name == "all":
         return list(suites.values())
     if name not in suites:
-        raise BenchmarkError(f"there is no suite {name!r}; existing: {', '.join(suites)}, all")
+        raise BenchmarkError(f"there is no suite {name!r}; {choices(name, [*suites, 'all'])}")
     return [suites[name]]

@@ -40,7 +40,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return DONE
         print(f"viewlet {options.command}: {_told(reason)}", file=sys.stderr)
-        return FAILED
+        # An error that stands for a library that is not installed was raised where the import failed.
+        return UNAVAILABLE if isinstance(reason.__context__, ImportError) else FAILED
     except KeyboardInterrupt:
         print(file=sys.stderr)
         return INTERRUPTED
@@ -81,7 +82,7 @@ def parser() -> argparse.ArgumentParser:
     whole = argparse.ArgumentParser(
         prog="viewlet",
         description="Keep analytical results fresh while their inputs change.",
-        epilog="Exit codes: 0 done, 1 refused or failed, 2 wrong usage or not available here.",
+        epilog="Exit codes: 0 done, 1 refused or failed, 2 wrong usage or not installed, 130 interrupted.",
     )
     whole.add_argument("--version", action="version", version=f"viewlet {version('viewlet')}")
     commands = whole.add_subparsers(dest="command", required=True, metavar="COMMAND")

@@ -36,7 +36,7 @@ def run(options: argparse.Namespace) -> int:
     try:
         import pyspark  # noqa: F401
     except ImportError:
-        raise UnavailableError("pipelines need Spark: install viewlet[spark]") from None
+        raise UnavailableError("pipelines need Spark: pip install 'viewlet[spark]'") from None
     from viewlet.pipelines import Progress, load
     from viewlet.pipelines import run as run_pipeline
 

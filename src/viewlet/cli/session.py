@@ -12,7 +12,7 @@ from viewlet.cli.files import read_text
 from viewlet.cli.output import Output
 from viewlet.cli.panel import Face, Panel
 from viewlet.database import Database
-from viewlet.errors import SqlError
+from viewlet.errors import SqlError, choices
 from viewlet.handles import View
 from viewlet.sql.catalog import Table, TableKind
 from viewlet.sql.script import split
@@ -52,7 +52,7 @@ class Session:
         if text.lstrip().startswith("."):
             name, _, argument = text.strip().partition(" ")
             if name not in self.commands:
-                raise SqlError(f"there is no command {name}; existing: {', '.join(self.commands)}")
+                raise SqlError(f"there is no command {name}; {choices(name, self.commands)}")
             self.commands[name][1](argument.strip().rstrip(";"))
             return
         for statement in split(text, self.dialect):

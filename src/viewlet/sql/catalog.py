@@ -8,7 +8,7 @@ from enum import Enum
 from graphlib import TopologicalSorter
 
 from viewlet.core.types import Schema
-from viewlet.errors import CatalogError
+from viewlet.errors import CatalogError, choices
 
 
 class TableKind(Enum):
@@ -59,8 +59,8 @@ class Catalog(Mapping[str, Table]):
         try:
             return self._tables[name.lower()]
         except (KeyError, AttributeError):  # the second: it is no text
-            known = ", ".join(sorted(self._tables)) or "none yet"
-            raise CatalogError(f"there is no table or view {name!r}; existing: {known}") from None
+            known = choices(name, sorted(self._tables), "existing:")
+            raise CatalogError(f"there is no table or view {name!r}; {known}") from None
 
     def __contains__(self, name: object) -> bool:
         return isinstance(name, str) and name.lower() in self._tables

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from itertools import pairwise
+from typing import Any
 
 import sqlglot
 from sqlglot import exp
@@ -40,16 +41,28 @@ def read_statement(text: str, dialect: str) -> exp.Expr:
         node = sqlglot.parse_one(text, read=dialect)
     except ParseError as error:
         first = error.errors[0] if error.errors else {}
-        what = str(first.get("description") or error).rstrip(".")
-        place = f" at line {first['line']}, column {first['col']}" if first.get("line") else ""
-        near = f" near {first['highlight']!r}" if first.get("highlight") else ""
-        raise SqlError(f"syntax error{place}{near}: {what}") from None
+        raise SqlError(f"syntax error{_told(first) if first else f': {error}'}") from None
     except ValueError as error:
         raise SqlError(f"syntax error: {error}") from None
     if dialect.lower() in SPARK_FAMILY:
         _refuse_frequencies(node, text, dialect)
         return _ansi(node)
     return translated(node, dialect)
+
+
+def _told(error: dict[str, Any]) -> str:
+    """Where sqlglot stumbled, and at what; its column is that of the last character.
+
+    >>> read_statement("SELECT a FROM r GRUOP BY a", "spark")
+    Traceback (most recent call last):
+    ...
+    viewlet.errors.SqlError: syntax error at line 1, column 23 near 'BY': it cannot stand here
+    """
+    near, what = str(error.get("highlight") or ""), str(error.get("description")).rstrip(".")
+    if what.startswith("Invalid expression"):
+        what = "it cannot stand here"
+    place = f" at line {error['line']}, column {max(1, error['col'] - max(len(near) - 1, 0))}"
+    return f"{place if error.get('line') else ''}{f' near {near!r}' if near else ''}: {what}"
 
 
 def _ansi(node: exp.Expr) -> exp.Expr:

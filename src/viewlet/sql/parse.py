@@ -14,7 +14,7 @@ from sqlglot import exp
 from sqlglot.errors import TokenError
 from sqlglot.tokenizer_core import Token, TokenType
 
-from viewlet.errors import SqlError, UnsupportedError
+from viewlet.errors import SqlError, UnsupportedError, choices
 from viewlet.sql.catalog import TableKind
 from viewlet.sql.ddl import table_of
 from viewlet.sql.dialects import read_statement
@@ -265,6 +265,8 @@ class _Reader:
         return statement
 
     def _sqlglot_statement(self) -> Statement:
+        if self.tokens[0].token_type is TokenType.VAR:
+            raise self._unknown()  # no statement begins with a name: a word is misspelled
         node = read_statement(self._rest_in_place(), self.dialect)
         match node:
             case exp.Query():
@@ -280,10 +282,13 @@ class _Reader:
             case exp.Merge():
                 return merge_of(node)
             case _:
-                what = self.tokens[0].text.upper()
-                raise UnsupportedError(
-                    f"the statement {what} is not supported{_at(self.tokens[0])}; {STATEMENTS}"
-                )
+                raise self._unknown()
+
+    def _unknown(self) -> UnsupportedError:
+        what = self.tokens[0].text.upper()
+        return UnsupportedError(
+            f"the statement {what} is not supported{_at(self.tokens[0])}; {choices(what, STATEMENTS)}"
+        )
 
     def _rest_as_query(self) -> exp.Query:
         if self.index == len(self.tokens):
@@ -358,6 +363,6 @@ DROP_WORDS = {
     ("VIEW",): TableKind.VIEW,
 }
 STATEMENTS = (
-    "there are CREATE, DROP, REFRESH, EXPLAIN, SHOW, DESCRIBE, SELECT, "
-    "INSERT, UPDATE, DELETE, TRUNCATE and MERGE"
+    *("CREATE", "DROP", "REFRESH", "EXPLAIN", "SHOW", "DESCRIBE", "SELECT"),
+    *("INSERT", "UPDATE", "DELETE", "TRUNCATE", "MERGE"),
 )

@@ -35,9 +35,9 @@ def _ancestors(node: exp.Expr) -> list[exp.Expr]:
     return [] if node.parent is None else [node.parent, *_ancestors(node.parent)]
 
 
-def invalid(node: exp.Expr, message: str) -> SqlError:
-    """An error about a node: the message, then the place."""
-    return SqlError(f"{message}{position(node)}")
+def invalid(node: exp.Expr, message: str, instead: str = "") -> SqlError:
+    """An error about a node: the message, the place, and what would work."""
+    return SqlError(f"{message}{position(node)}{f'; {instead}' if instead else ''}")
 
 
 def unsupported(node: exp.Expr, construct: str, instead: str) -> UnsupportedError:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from sqlglot import exp
 
 from viewlet.core.scalar import Call, Const, Scalar, Var, variables
+from viewlet.errors import choices
 from viewlet.sql.position import invalid, unsupported
 
 
@@ -104,12 +105,11 @@ class Scope:
             scope = scope.outer
         owners = [source for source in visible if source.alias == qualifier] if qualifier else visible
         if qualifier and not owners:
-            aliases = ", ".join(source.alias for source in visible) or "none"
-            return invalid(node, f"there is no table or alias {qualifier!r} in FROM; there are {aliases}")
+            aliases = choices(qualifier, (source.alias for source in visible))
+            return invalid(node, f"there is no table or alias {qualifier!r} in FROM", aliases)
         known = (name for source in owners for name in (*dict(source.columns), *source.others))
-        names = ", ".join(dict.fromkeys(known)) or "none"
         where = f" of {qualifier!r}" if qualifier else ""
-        return invalid(node, f"there is no column {node.name.lower()!r}{where}; there are {names}")
+        return invalid(node, f"there is no column {node.name.lower()!r}{where}", choices(node.name, known))
 
 
 def padded(

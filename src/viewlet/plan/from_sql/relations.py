@@ -8,6 +8,7 @@ from sqlglot import exp
 
 from viewlet.core.scalar import TRUE, Scalar, Var, call
 from viewlet.core.types import BOOLEAN
+from viewlet.errors import choices
 from viewlet.plan.from_sql.clauses import Clause, applied, common_type, filtered
 from viewlet.plan.from_sql.context import Body, Context
 from viewlet.plan.from_sql.pivots import grouped_of
@@ -180,8 +181,8 @@ def _table(node: exp.Table, outer: Scope | None, context: Context) -> Relation:
         columns = _rename(body.columns, item.columns, node)
         return _renamed(Relation(_unlimited(body, node).plan, (Source(name, columns),)), node)
     if name not in context.catalog:
-        known = ", ".join(sorted({*context.catalog, *context.common})) or "none yet"
-        raise invalid(node, f"there is no table or view {name!r}; existing: {known}")
+        known = choices(name, sorted({*context.catalog, *context.common}), "existing:")
+        raise invalid(node, f"there is no table or view {name!r}", known)
     table = context.catalog[name]
     wanted = context.mentioned if not _column_aliases(node) else None
     kept = [column for column in table.columns if wanted is None or column.name in wanted]
