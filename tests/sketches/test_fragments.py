@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from viewlet.core.types import BIGINT, DATE, DOUBLE, INT, SMALLINT, TINYINT, Type
-from viewlet.sketches.compiled import fragments_of
+from viewlet.sketches.feeds import fragments_of
 from viewlet.sketches.partition import Partition
 
 LIMITS = {

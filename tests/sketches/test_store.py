@@ -358,8 +358,10 @@ def test_large_tables_are_kept_by_triggers(monkeypatch: pytest.MonkeyPatch) -> N
     small = store.capture("SELECT x FROM s GROUP BY x HAVING count(*) > 1", on="s.x", ranges=[2])
     assert "operators" in small.explain()
     assert "changes are followed, 1000 in about" in alone.explain()
-    top = store.capture("SELECT a FROM r ORDER BY a, b, c, d LIMIT 1", on="r.a", ranges=[2])
-    assert "top 1" in top.explain()
+    first = "SELECT a FROM r ORDER BY a, b, c, d LIMIT 1"
+    assert "summed up by triggers" in store.capture(first, on="r.a", ranges=[2]).explain()
+    bounded = store.capture(first, on="r.a", ranges=[2], bound=10)
+    assert "summed up in the database" in bounded.explain()
 
 
 def test_triggers_follow_what_operators_cannot() -> None:
@@ -384,16 +386,48 @@ def test_triggers_follow_what_operators_cannot() -> None:
     assert [sketch.costs.captures for sketch in kept] == [1, 1, 1]
 
 
+FIRST = {
+    "SELECT a, sum(d) AS t FROM r JOIN s ON b = x GROUP BY a ORDER BY t DESC NULLS LAST, a LIMIT 2": "r.a",
+    "SELECT a, b, max(d) AS m, min(d) AS l, count(DISTINCT c) AS n FROM r WHERE c < 5 GROUP BY a, b "
+    "ORDER BY m DESC NULLS LAST, l NULLS LAST, n, a, b LIMIT 3": "r.b",
+    "SELECT y, t FROM (SELECT a, y, sum(d) AS t FROM r JOIN s ON a = x GROUP BY a, y UNION ALL "
+    "SELECT a, b, c FROM r) AS q ORDER BY t NULLS FIRST, y, a LIMIT 2 OFFSET 1": "r.a",
+    "SELECT a, b, c, d FROM r WHERE d > 2 ORDER BY d, c, b, a LIMIT 4": "r.c",
+}
+
+
+@pytest.mark.parametrize("bound", [None, 1])
+@pytest.mark.parametrize("text", FIRST)
+def test_operators_above_views(text: str, bound: int | None) -> None:
+    """Top-k is followed without a query: joins and sums by triggers, order by operators."""
+    random = Random(10)
+    data = random_data(random, 20)
+    connection = load(data)
+    store = sketches.open(connection)
+    options: dict[str, Any] = {"on": FIRST[text], "ranges": [1, 2, 3]}
+    kept = store.capture(text, keep="reference", maintain="incremental", bound=bound, **options)
+    fresh = store.capture(text, maintain="recapture", **options)
+    assert "summed up by triggers" in kept.explain()
+    for _ in range(6):
+        store.apply(random_changes(random, data))
+        assert kept.fragments == fresh.fragments
+        assert arrow_result(store.answer(text, kept)) == result(connection, text)
+    assert kept.incremental
+    assert (kept.costs.captures == 1) or bound is not None
+
+
 @pytest.mark.parametrize(
     "keep", ["reference", pytest.param("native", marks=[pytest.mark.native, pytest.mark.slow])]
 )
-def test_triggers_are_saved_and_restored(keep: Any) -> None:
+@pytest.mark.parametrize(
+    "text", ["SELECT a FROM r JOIN s ON b = x GROUP BY a HAVING sum(d) > 20", next(iter(FIRST))]
+)
+def test_triggers_are_saved_and_restored(text: str, keep: Any) -> None:
     """The streams come back with what they hold, and go on from there; nothing is captured again."""
     random = Random(12)
     data = random_data(random, 25)
     connection = load(data)
     store = sketches.open(connection)
-    text = "SELECT a FROM r JOIN s ON b = x GROUP BY a HAVING sum(d) > 20"
     store.capture(text, on="r.a", ranges=[1, 2, 3], keep=keep, maintain="incremental")
     store.apply(random_changes(random, data))
     store.save()

@@ -16,11 +16,12 @@ from viewlet.sketches.compiled import Compiled
 from viewlet.sketches.cost import OPERATOR_ROW, TRIGGER_ROW, Costs, predicted_gain
 from viewlet.sketches.errors import ExhaustedError, SketchError, StaleError
 from viewlet.sketches.facts import Assumption
+from viewlet.sketches.operators.branch import NotLinearError
 from viewlet.sketches.operators.build import NotIncrementalError
-from viewlet.sketches.operators.leaf import NotLinearError
 from viewlet.sketches.partition import Partition
 from viewlet.sketches.safety import Judgement, Verdict
 from viewlet.sketches.state import Keep, OperatorState, State
+from viewlet.sketches.streamed import StreamedOperators
 from viewlet.sketches.views import Counters, KeepsViews, has_top
 from viewlet.sql.catalog import Table
 
@@ -169,11 +170,16 @@ class Sketch:
         if self.keep != "auto":
             return self.keep
         large = any(self._backend.count(table.name) >= self._backend.large for table in self.schema)
-        return "native" if large and not has_top(self.query.plan) else "operators"
+        # A bound is there to save memory, which triggers would need for all groups.
+        return "native" if large and (self.bound is None or not has_top(self.query.plan)) else "operators"
 
     def _new_state(self, keep: Keep) -> State:
         if keep == "operators":
             return OperatorState(self.query, self.partitions, self._backend, self.bound, self.optimize)
+        if has_top(self.query.plan):
+            return StreamedOperators(
+                self.query, self.partitions, self.schema, self._backend, keep, self.bound, self.optimize
+            )
         return Compiled(self.query, self.partitions, self.schema, self._backend, keep, self.optimize)
 
     def _create_counters(self, database: KeepsViews) -> None:

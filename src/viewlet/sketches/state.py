@@ -2,8 +2,8 @@
 
 *operators* (``operators/``) let the database join and sum up changes, and keep groups in this process.
 *native* (``compiled.py``) is the sketch as a view: the annotated query compiled to native triggers, which
-keep everything in this process and ask the database for nothing but the changed rows. *reference* is the
-same without a C compiler.
+keep everything in this process and ask the database for nothing but the changed rows; of a top-k what is
+below it, with operators above (``streamed.py``). *reference* is the same without a C compiler.
 """
 
 from __future__ import annotations
@@ -11,9 +11,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, Literal, Protocol, TypeAlias
 
-from viewlet.plan.nodes import Query
+from viewlet.plan.nodes import Plan, Query
 from viewlet.sketches.capture import Fragments
+from viewlet.sketches.operators.branch import Branch
 from viewlet.sketches.operators.build import Builder
+from viewlet.sketches.operators.leaf import Groups, Source
 from viewlet.sketches.operators.merge import Merge
 from viewlet.sketches.operators.reader import Reader
 from viewlet.sketches.partition import Partition
@@ -67,8 +69,11 @@ class OperatorState:
         bound: int | None,
         optimize: bool,
     ) -> None:
+        def source(plan: Plan, groups: Groups) -> Source:
+            return Branch(plan, groups, partitions, reader, optimize)
+
         self._partitions, self._bound = partitions, bound
-        self.root = Builder(partitions, reader, bound, optimize).root(query)
+        self.root = Builder(len(partitions), reader, bound, source).root(query)
         self._merge = Merge(len(partitions))
 
     def load(self) -> None:

@@ -211,6 +211,7 @@ class Streams(ViewletDatabase):
 
         super().__init__(connect(backend="reference" if keep == "reference" else "auto"))
         self.filled = False
+        self._news: dict[str, list[pa.Table]] = {}
         for stream in streams:
             columns = ", ".join(
                 f"`{c.name}` {type_to_sql(c.type).sql(self.dialect)}{'' if c.nullable else ' NOT NULL'}"
@@ -232,6 +233,20 @@ class Streams(ViewletDatabase):
         """Fragments by way of Arrow, in any order: they are read after every batch, into a set."""
         marks: list[Value] = self._database.unordered(name).column(0).to_pylist()
         return marks
+
+    def view_rows(self, name: str) -> pa.Table:
+        """All rows of a view, in any order."""
+        return self._database.read([name])[name]
+
+    def watch(self, name: str) -> None:
+        """From now on remember what every batch changes in a view."""
+        changes = self._news[name] = []
+        self._database.subscribe(name, changes.append, snapshot=False, weights=True)
+
+    def news(self, name: str) -> list[pa.Table]:
+        """What has changed in a view since this was asked last: its rows with ``_weight``."""
+        changes, self._news[name][:] = list(self._news[name]), ()
+        return changes
 
     def feed(self, batch: Mapping[str, pa.Table]) -> None:
         """One batch for all streams."""
@@ -260,6 +275,10 @@ class Streams(ViewletDatabase):
     def maps(self) -> Sequence[MapStats]:
         """What the views keep."""
         return self._database.stats().maps
+
+    def entries(self) -> int:
+        """The records of all maps."""
+        return sum(stats.records for stats in self.maps())
 
     def close(self) -> None:
         """Free the memory."""

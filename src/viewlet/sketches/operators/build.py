@@ -1,9 +1,9 @@
-"""A plan as incremental operators: the largest parts that need no memory are left to the database."""
+"""A plan as incremental operators: the largest parts that need no memory are left to who sums them up."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import assert_never
+from collections.abc import Callable
+from typing import TypeAlias, assert_never
 
 from viewlet.core.node import walk as walk_scalar
 from viewlet.core.scalar import Call, Scalar, Var
@@ -28,18 +28,14 @@ from viewlet.plan.scope import outputs, walk
 from viewlet.sketches.errors import SketchError
 from viewlet.sketches.operators import stateless
 from viewlet.sketches.operators.base import Operator
+from viewlet.sketches.operators.branch import branches, is_stateless
 from viewlet.sketches.operators.group import Calls, Group, Grouped, GroupedRows
-from viewlet.sketches.operators.leaf import (
-    Branch,
-    Groups,
-    LeafGroups,
-    LeafRows,
-    branches,
-    is_stateless,
-)
+from viewlet.sketches.operators.leaf import Groups, LeafGroups, LeafRows, Source
 from viewlet.sketches.operators.reader import Reader
 from viewlet.sketches.operators.top import Top as TopOperator
-from viewlet.sketches.partition import Partition
+
+MakeSource: TypeAlias = Callable[[Plan, Groups], Source]
+"""Who sums up a stateless plan by some groups."""
 
 
 class NotIncrementalError(SketchError):
@@ -54,24 +50,19 @@ def essential(query: Query) -> Query:
 class Builder:
     """Turns the plan of one sketch into operators.
 
-    ``bound`` limits the buffers of MIN, MAX and top-k; ``filtering`` keeps Bloom filters for joins.
+    Parts that need no memory are left to sources. ``bound`` limits the buffers of MIN, MAX and top-k.
     """
 
-    def __init__(
-        self, partitions: Sequence[Partition], reader: Reader, bound: int | None, filtering: bool = True
-    ) -> None:
-        self._partitions, self._reader, self._bound, self._filtering = partitions, reader, bound, filtering
+    def __init__(self, partitions: int, reader: Reader, bound: int | None, source: MakeSource) -> None:
+        self._partitions, self._reader, self._bound, self._source = partitions, reader, bound, source
 
     def root(self, query: Query) -> Operator:
         """The operator whose annotated rows are counted into the sketch."""
         plan = essential(query).plan
         return LeafRows(self._leaf(plan, ()), ()) if is_stateless(plan) else self._operator(plan)
 
-    def _leaf(self, plan: Plan, groups: Groups) -> list[Branch]:
-        return [
-            Branch(branch, groups, self._partitions, self._reader, self._filtering)
-            for branch in branches(plan)
-        ]
+    def _leaf(self, plan: Plan, groups: Groups) -> list[Source]:
+        return [self._source(branch, groups) for branch in branches(plan)]
 
     def _operator(self, plan: Plan) -> Operator:
         """An operator that gives the rows of ``outputs(plan)``."""
@@ -126,7 +117,7 @@ class Builder:
         else:
             keys = [scalar for _, scalar in groups]
             source = GroupedRows(self._operator(inner), keys, calls, outputs(inner))
-        return Group(source, calls, len(self._partitions), self._bound)
+        return Group(source, calls, self._partitions, self._bound)
 
 
 def refuse_inexact(plan: Plan, reader: Reader) -> None:
