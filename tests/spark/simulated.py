@@ -7,7 +7,8 @@ import random
 from laws.maintenance import compiled, steps
 from viewlet.backends.base import Change
 from viewlet.backends.reference.engine import ReferenceEngine
-from viewlet.backends.spark.coordinate import Coordinator, SimulatedCluster
+from viewlet.backends.spark.cluster import SimulatedCluster
+from viewlet.backends.spark.coordinate import Coordinator
 from viewlet.backends.spark.distribute import Passes, distribute
 from viewlet.backends.spark.native import site_codes
 from viewlet.backends.spark.nodes import Dist, Local, Random, Replicated

@@ -8,7 +8,7 @@ import pytest
 
 from agree.agreement import catalog_of, steps_of
 from viewlet.backends.reference.engine import ReferenceEngine
-from viewlet.backends.spark.coordinate import SimulatedCluster
+from viewlet.backends.spark.cluster import SimulatedCluster
 from viewlet.backends.spark.engine import SparkEngine
 from viewlet.sql import compile_query
 from viewlet.sql.catalog import Catalog, Table, TableKind

@@ -125,6 +125,11 @@ REFUSED: dict[str, Frame] = {
     "Sample: it takes other rows": lambda t: t("nation").sample(0.5),
     "First: which row comes first": lambda t: t("nation").agg(fn.first("n_name")),
     "GlobalLimit: LIMIT stands at the end": lambda t: t("nation").limit(3).where("n_regionkey > 1"),
+    "names no values": lambda t: t("nation").groupBy("n_regionkey").pivot("n_name").sum("n_nationkey"),
+    "a pivot that names no values": lambda t: (
+        t("nation").groupBy("n_regionkey").pivot("n_name").max("n_nationkey").where("n_regionkey > 1")
+    ),
+    "no values: give": lambda t: t("nation").groupBy("n_regionkey").pivot("n_name").agg(fn.max("n_comment")),
     "type struct": lambda t: t("nation").select(fn.lit(None).cast("struct<a:int>")),
     "First that ignores NULL": lambda t: t("nation").select(
         fn.first("n_name", ignorenulls=True).over(Window.orderBy("n_nationkey"))

@@ -7,7 +7,8 @@ import pyarrow as pa
 import pytest
 
 import viewlet.kept
-from viewlet.backends.spark.coordinate import Coordinator, SimulatedCluster
+from viewlet.backends.spark.cluster import SimulatedCluster
+from viewlet.backends.spark.coordinate import Coordinator
 from viewlet.backends.spark.engine import SparkEngine
 from viewlet.database import Database, connect
 

@@ -18,10 +18,13 @@ from spark.test_distribute import MOVE_MAPS, small, tpch
 from viewlet.backends.spark.distribute import distribute
 from viewlet.backends.spark.exchange import partition_of
 from viewlet.backends.spark.local import local_program
-from viewlet.backends.spark.nodes import Dealt, Local, Transfer
+from viewlet.backends.spark.native import site_codes
+from viewlet.backends.spark.nodes import Block, Compute, Dealt, DistProgram, DistTrigger, Local, Transfer
 from viewlet.backends.spark.shares import deal_out
 from viewlet.backends.spark.site import Changes
 from viewlet.backends.spark.text import show_distributed
+from viewlet.calculus.nodes import Delta, Term
+from viewlet.core.scalar import Var
 from viewlet.core.types import BIGINT, DATE, INT, VARCHAR, Column, Type, decimal
 from viewlet.loops.from_triggers import triggers_to_loops
 from viewlet.loops.nodes import Loop, operations
@@ -38,6 +41,24 @@ def test_rows_are_dealt_where_that_sends_less() -> None:
     moves = [s for block in trigger.blocks for s in block.statements if isinstance(s, Transfer)]
     assert {move.movement for move in moves} == {"Gather"}
     assert trigger.stages == 1
+
+
+@pytest.mark.parametrize("native", [False, pytest.param(True, marks=pytest.mark.native)])
+def test_rows_that_differ_in_what_is_left_out_do_not_cancel(native: bool) -> None:
+    """An absolute change says for which keys anything may be new, whatever columns the rows came with."""
+    a = Var("a", BIGINT)
+    touched = Compute("distributed", "t", (a,), ":=", (Term((Delta("r", (("a", a),), absolute=True),)),))
+    moved = Transfer("Gather", "u", "t", None, "distributed")
+    blocks = (Block("distributed", (touched,)), Block("local", (moved,)))
+    table = Table("r", (Column("a", BIGINT), Column("b", BIGINT)))
+    trigger = DistTrigger("r", blocks, Dealt("a", ("a",)))
+    program = DistProgram(Local(), {"r": table}, {}, {}, {"r": trigger}, {}, {})
+    _, code = site_codes(program, native)
+    site = code.open()
+    site.begin("r", *deal_out(Changes([(7, 1), (7, 2)], [1, -1]), table, Dealt("a", ("a",)), 1))
+    site.compute("r", 0, 0)
+    (piece,) = site.send("r", "t", None, 1)
+    assert len(piece) == 1
 
 
 def test_few_rows_that_pass_conditions_are_sent_as_sums() -> None:

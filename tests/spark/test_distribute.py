@@ -15,7 +15,8 @@ from golden_cases import Case, cases, check
 from spark.simulated import agree
 from viewlet.backends.spark.advice import advice, predict
 from viewlet.backends.spark.choose import choose_placement, placement_cost, replicate
-from viewlet.backends.spark.coordinate import Coordinator, SimulatedCluster
+from viewlet.backends.spark.cluster import SimulatedCluster
+from viewlet.backends.spark.coordinate import Coordinator
 from viewlet.backends.spark.distribute import Passes, distribute
 from viewlet.backends.spark.exchange import (
     decode,

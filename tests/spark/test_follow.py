@@ -14,8 +14,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from viewlet.backends.spark.cluster import SparkCluster
-from viewlet.backends.spark.coordinate import Coordinator, SimulatedCluster
+from viewlet.backends.spark.cluster import SimulatedCluster, SparkCluster
+from viewlet.backends.spark.coordinate import Coordinator
 from viewlet.backends.spark.engine import SparkEngine
 from viewlet.backends.spark.native import SiteCode
 from viewlet.backends.spark.partition import PartitionCode

@@ -70,6 +70,7 @@ FRAMES: dict[str, Callable[[Tables], Any]] = {
         .withColumns({"half": col("qty") / 2, "odd": col("qty") % 2})
     ),
     "pivot": lambda t: t("orders").groupBy("customer").pivot("country_code", ["de", "fr"]).sum("amount"),
+    "pivot over NULL": lambda t: t("lines").groupBy("id").pivot("item", ["tea", None]).sum("price"),
     "pivot of several": lambda t: (
         t("lines")
         .groupBy("item")
@@ -89,6 +90,19 @@ FRAMES: dict[str, Callable[[Tables], Any]] = {
         fn.rank().over(Window.partitionBy("customer").orderBy(fn.desc("qty"))).cast("long").alias("r"),
         fn.dense_rank().over(Window.orderBy("country_code")).cast("long").alias("d"),
         fn.row_number().over(Window.partitionBy("customer").orderBy("day", "id")).cast("long").alias("n"),
+    ),
+    "shares of a partition": lambda t: t("orders").select(
+        "id",
+        fn.percent_rank().over(Window.partitionBy("customer").orderBy("qty")).alias("p"),
+        fn.cume_dist().over(Window.orderBy(fn.desc("qty"))).alias("c"),
+    ),
+    "places": lambda t: t("orders").select(
+        "id",
+        fn.ntile(3).over(Window.partitionBy("ok").orderBy("id")).cast("long").alias("third"),
+        fn.nth_value("qty", 2).over(Window.partitionBy("customer").orderBy("id")).alias("second"),
+    ),
+    "near": lambda t: t("orders").select(
+        "id", fn.max("qty").over(Window.partitionBy("customer").orderBy("id").rowsBetween(-2, 1)).alias("m")
     ),
     "the latest of each": lambda t: (
         t("orders")

@@ -7,7 +7,7 @@ from collections import Counter
 
 import pytest
 
-from viewlet.backends.spark.coordinate import SimulatedCluster
+from viewlet.backends.spark.cluster import SimulatedCluster
 from viewlet.backends.spark.engine import SparkEngine
 from viewlet.database import Database
 from viewlet.errors import ValueRangeError

@@ -14,7 +14,7 @@ import pytest
 from oracle.harness import opposite, replay
 from strategies import Case, seeded_cascade, seeded_case, seeded_keyed_case, seeded_windows
 from viewlet.backends.base import Strategy
-from viewlet.backends.spark.coordinate import SimulatedCluster
+from viewlet.backends.spark.cluster import SimulatedCluster
 from viewlet.backends.spark.engine import SparkEngine
 from viewlet.database import Database
 

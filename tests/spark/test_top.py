@@ -7,7 +7,7 @@ import random
 import pytest
 
 from viewlet.backends.base import Change, Row
-from viewlet.backends.spark.coordinate import SimulatedCluster
+from viewlet.backends.spark.cluster import SimulatedCluster
 from viewlet.backends.spark.engine import SparkEngine
 from viewlet.backends.spark.native import SiteCode
 from viewlet.backends.spark.nodes import DistProgram

@@ -16,16 +16,15 @@ from __future__ import annotations
 
 from collections.abc import Collection, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from operator import methodcaller
-from typing import Literal, Protocol, TypeAlias, cast
+from typing import Literal, TypeAlias, cast
 
 from viewlet.backends.base import Row
+from viewlet.backends.spark.cluster import Cluster
 from viewlet.backends.spark.exchange import Entries, partition_of
-from viewlet.backends.spark.fuse import reads
+from viewlet.backends.spark.join import may_join
 from viewlet.backends.spark.native import SiteCode
 from viewlet.backends.spark.nodes import (
-    Block,
     Dist,
     DistTrigger,
     Random,
@@ -40,16 +39,12 @@ from viewlet.backends.spark.site import (
     NO_CHANGES,
     Changes,
     ColumnSite,
-    Given,
     Held,
     Piece,
-    Pieces,
     Runs,
     Sent,
     Step,
     Wanted,
-    read_site,
-    run_steps,
 )
 from viewlet.triggers.program import View
 
@@ -57,81 +52,11 @@ SMALL_MAP = 20_000
 """A map with more entries is not read before somebody asks for it."""
 
 
-class Cluster(Protocol):
-    """Partitions somewhere, each a :class:`~viewlet.backends.spark.site.Site`."""
-
-    partitions: int
-
-    def run(
-        self, steps: Sequence[Sequence[Step]], wanted: Wanted, follow: tuple[str, ...] | None, goes_on: bool
-    ) -> list[Given]:
-        """Run steps in every partition, then read what is wanted; raises what a partition raises.
-
-        ``follow`` are the views that are followed from here on, if that changes; ``goes_on`` says that they
-        are since an earlier batch.
-        """
-
-    def abort(self) -> None:
-        """Take back, in every partition, what the last batch has written there."""
-
-    def load(self, contents: Sequence[Pieces]) -> None:
-        """Give every partition its entries."""
-
-    def read(self, wanted: Wanted) -> list[Held]:
-        """Read in every partition."""
-
-    def close(self) -> None:
-        """Give up the state."""
-
-
-class SimulatedCluster:
-    """Partitions in this process: what a cluster does, without one."""
-
-    def __init__(self, code: SiteCode, partitions: int) -> None:
-        self.partitions = partitions
-        self._code = code
-        self._sites: list[Replayed] = [Replayed(code.open) for _ in range(partitions)]
-        self._batch = -1
-
-    def run(
-        self, steps: Sequence[Sequence[Step]], wanted: Wanted, follow: tuple[str, ...] | None, goes_on: bool
-    ) -> list[Given]:
-        """Run steps in every partition, then read what is wanted; contents are never written down here."""
-        if steps[0][0].batch != self._batch:
-            self._batch = steps[0][0].batch
-            for site in self._sites:
-                site.keep()
-        todo = partial(
-            run_steps,
-            program=self._code.program,
-            partitions=self.partitions,
-            wanted=wanted,
-            follow=follow,
-        )
-        return [site.do(partial(todo, steps=own)) for site, own in zip(self._sites, steps, strict=True)]
-
-    def abort(self) -> None:
-        """Take back what the last batch has written."""
-        for site in self._sites:
-            site.undo()
-
-    def load(self, contents: Sequence[Pieces]) -> None:
-        """Give every partition its entries."""
-        for site, own in zip(self._sites, contents, strict=True):
-            site.load(own)
-
-    def read(self, wanted: Wanted) -> list[Held]:
-        """Read in every partition."""
-        return [read_site(site.site, self._code.program, wanted) for site in self._sites]
-
-    def close(self) -> None:
-        """Give up the state."""
-        self._sites = []
-
-
 Handed: TypeAlias = dict[tuple[str, int | None], list[list[Piece]]]
 # A trigger on its way: yields the steps of a block of the partitions, gets what they hand over.
 Running: TypeAlias = Generator[list[Step], list[Sent], None]
+# A trigger that waits for the partitions: with these steps, its so-and-so-many-th stage there.
+_Open: TypeAlias = tuple[DistTrigger, Running, list[Step], int]
 What: TypeAlias = Literal["maps", "rows", "columns", "changes"]
 
 
@@ -222,7 +147,7 @@ class Coordinator:
     def _jobs(self, todo: Sequence[tuple[str, Changes]]) -> None:
         """Run triggers in order, steps of several in one job where they may be."""
         waiting = list(todo)
-        open_: list[tuple[DistTrigger, Running, list[Step], int]] = []
+        open_: list[_Open] = []
         batch = self._batch + 1
         goes_on = self._noting and self._unsaid is None and bool(self._followed)
         self._forget()
@@ -237,28 +162,19 @@ class Coordinator:
             if open_:
                 open_ = self._job(batch, open_, not waiting, goes_on)
 
-    def _may_join(self, table: str, open_: Sequence[tuple[DistTrigger, Running, list[Step], int]]) -> bool:
-        """May a trigger begin while others wait for the partitions?
-
-        If these are at their last block there, and what the driver does after that has nothing to do with
-        what it does for the trigger before its first.
-        """
-        maps = frozenset(self._program.maps)
-        head = _Footprint.of(_before(self._program.trigger(table)), maps)
-        return all(
-            trigger.table != table
-            and stage == trigger.stages
-            and head.is_apart(_Footprint.of(_after(trigger), maps))
-            for trigger, _, _, stage in open_
-        )
+    def _may_join(self, table: str, open_: Sequence[_Open]) -> bool:
+        """May a trigger begin while others wait for the partitions? See ``join.py``."""
+        at_last = all(stage == trigger.stages for trigger, _, _, stage in open_)
+        own = self._program.trigger(table)
+        return at_last and may_join(own, [trigger for trigger, *_ in open_], self._program.maps)
 
     def _job(
         self,
         batch: int,
-        open_: Sequence[tuple[DistTrigger, Running, list[Step], int]],
+        open_: Sequence[_Open],
         last: bool,
         goes_on: bool,
-    ) -> list[tuple[DistTrigger, Running, list[Step], int]]:
+    ) -> list[_Open]:
         """Run the waiting steps, and every trigger on to its next."""
         final = last and all(stage == trigger.stages for trigger, _, _, stage in open_)
         wanted = self._wanted() if final else Wanted()
@@ -267,7 +183,7 @@ class Coordinator:
         answers = self.cluster.run(rounds, wanted, self._unsaid, goes_on)
         self._unsaid = None
         self._suspect |= any(answer.suspect for answer in answers)
-        left: list[tuple[DistTrigger, Running, list[Step], int]] = []
+        left: list[_Open] = []
         for i, (trigger, running, _, stage) in enumerate(open_):
             try:
                 steps = running.send([answer.sent[i] for answer in answers])
@@ -458,35 +374,3 @@ class _Asked:
     def all(self) -> tuple[set[str], set[str], set[str]]:
         """All of it."""
         return self.maps, self.rows, self.columns
-
-
-@dataclass(frozen=True, slots=True)
-class _Footprint:
-    """What the driver reads and writes in some blocks."""
-
-    read: frozenset[str]
-    written: frozenset[str]
-
-    @classmethod
-    def of(cls, blocks: Sequence[Block], maps: frozenset[str]) -> _Footprint:
-        """The maps among it: relations belong to one trigger."""
-        statements = [statement for block in blocks for statement in block.statements]
-        read = frozenset(name for statement in statements for name in reads(statement))
-        return cls(read & maps, maps.intersection(statement.target for statement in statements))
-
-    def is_apart(self, other: _Footprint) -> bool:
-        """Does neither write what the other reads or writes?"""
-        mine, theirs = self.read | self.written, other.read | other.written
-        return not (self.written & theirs or other.written & mine)
-
-
-def _before(trigger: DistTrigger) -> tuple[Block, ...]:
-    """The driver's blocks before the partitions are first needed; all, if they never are."""
-    modes = [block.mode for block in trigger.blocks]
-    return trigger.blocks[: modes.index("distributed")] if "distributed" in modes else trigger.blocks
-
-
-def _after(trigger: DistTrigger) -> tuple[Block, ...]:
-    """The driver's blocks after the partitions were last needed."""
-    modes = [block.mode for block in trigger.blocks]
-    return trigger.blocks[len(modes) - modes[::-1].index("distributed") :]

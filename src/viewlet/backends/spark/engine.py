@@ -19,8 +19,8 @@ from viewlet.backends.native.shown import view_columns
 from viewlet.backends.reference.engine import difference
 from viewlet.backends.spark.advice import advice
 from viewlet.backends.spark.choose import choose_placement
-from viewlet.backends.spark.cluster import SparkCluster
-from viewlet.backends.spark.coordinate import Cluster, Coordinator
+from viewlet.backends.spark.cluster import Cluster, SparkCluster
+from viewlet.backends.spark.coordinate import Coordinator
 from viewlet.backends.spark.distribute import ALL, distribute
 from viewlet.backends.spark.exchange import Entries, physical_rows
 from viewlet.backends.spark.native import SiteCode, site_codes

@@ -20,10 +20,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, TypeAlias
+from typing import Any
 
 from viewlet.backends.spark.exchange import Shape, shape_of
 from viewlet.backends.spark.fuse import reads
+from viewlet.backends.spark.levels import Feed, Level, levels
 from viewlet.backends.spark.nodes import (
     Compute,
     Dist,
@@ -48,15 +49,12 @@ from viewlet.calculus.nodes import (
     Query,
     Term,
     Value,
-    nested_factors,
 )
 from viewlet.core.node import transform, walk
 from viewlet.core.scalar import Call, Const, Var, call
 from viewlet.core.types import BIGINT, DOUBLE, Schema, Type, wide
 from viewlet.sql.catalog import Table, TableKind
 from viewlet.triggers.program import MapDefinition, Program, Statement, Trigger
-
-Feed: TypeAlias = Literal["rows", "batch", "once"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,7 +233,7 @@ class _Building:
         stem: str,
         number: int,
         table: str,
-        level: _Level,
+        level: Level,
         scope: Mapping[str, str],
         types: Mapping[str, tuple[tuple[Argument, ...], Type]],
     ) -> Event:
@@ -335,58 +333,6 @@ def _opened(term: Term, made: Mapping[str, Compute]) -> Query:
                 for own in _opened(opened, made)
             )
     return (term,)
-
-
-# Statements that do not depend on each other.
-
-
-@dataclass(frozen=True, slots=True)
-class _Level:
-    feed: Feed
-    statements: tuple[Compute, ...]
-
-
-def levels(segment: Sequence[Compute], by_row: bool, maps: Mapping[str, object]) -> list[_Level]:
-    """Statements in groups such that running the groups in order is running the statements in order.
-
-    Within a group increments read the state before it, and what is recomputed comes after them. A statement
-    is one group later than what it reads from; it may share a group with an earlier one that reads what it
-    adds to, if both run at once.
-    """
-    feeds = ["rows" if by_row else feed_of(statement.query) for statement in segment]
-    depth: list[int] = []
-    for i, later in enumerate(segment):
-        least = 0
-        for j, earlier in enumerate(segment[:i]):
-            increments = all(s.op == "+=" or s.target not in maps for s in (earlier, later))
-            if earlier.target in reads(later) or (earlier.target == later.target and not increments):
-                least = max(least, depth[j] + 1)
-            elif later.target in reads(earlier):
-                together = increments and feeds[i] == feeds[j] and (by_row or feeds[i] != "rows")
-                least = max(least, depth[j] + (0 if together else 1))
-        depth.append(least)
-    return [
-        _Level(feed, chosen)
-        for level in range(max(depth, default=-1) + 1)
-        for feed in ("rows", "batch", "once")
-        if (
-            chosen := tuple(
-                s for s, d, f in zip(segment, depth, feeds, strict=True) if (d, f) == (level, feed)
-            )
-        )
-    ]
-
-
-def feed_of(query: Query) -> Feed:
-    """Does a query need no change, one row of it after the other, or all of it at once?"""
-    if not any(isinstance(node, Delta) for term in query for node in walk(term)):
-        return "once"
-    linear = all(
-        [f.absolute for f in term.factors if isinstance(f, Delta)] == [False]
-        and not any(isinstance(node, Delta) for nested in nested_factors((term,)) for node in walk(nested))
-        for term in query
-    )
-    return "rows" if linear else "batch"
 
 
 def _fed(query: Query, feed: Feed, table: str) -> Query:

@@ -49,6 +49,9 @@ Sent: TypeAlias = dict[tuple[str, int | None], list[Piece]]
 Sums: TypeAlias = Callable[[Env], Entries]
 Runs: TypeAlias = list[bytes]
 
+NUMBER = "#"
+"""A column that tells rows of a share apart: they may differ in what was left out, and then |dR| has both."""
+
 
 @dataclass(frozen=True, slots=True)
 class Changes:
@@ -265,6 +268,11 @@ class ReferenceSite:
         rows, weights = changes.rows, changes.weights
         assert isinstance(rows, Sequence), "rows are physical values"
         assert isinstance(weights, Sequence)
+        dealt = self._program.trigger(table).dealt if self._mode == "distributed" else None
+        columns = self._program.tables[table].column_names
+        if dealt is not None:
+            columns = (*dealt.columns, NUMBER)
+            rows = [(*row, number) for number, row in enumerate(rows)]
         bag: dict[Row, int] = {}
         for row, weight in zip(rows, weights, strict=True):
             bag[row] = bag.get(row, 0) + weight
@@ -272,9 +280,7 @@ class ReferenceSite:
         if table in self._program.tuple:
             names = [var.name for var in TupleEvent(self._program.tables[table]).parameters]
             given = dict(zip(names, rows[0], strict=True)) | {WEIGHT.name: weights[0]}
-        dealt = self._program.trigger(table).dealt if self._mode == "distributed" else None
-        columns = {table: dealt.columns if dealt is not None else self._program.tables[table].column_names}
-        self._scope(table).begin(Tables(columns, {}, {table: bag}), given)
+        self._scope(table).begin(Tables({table: columns}, {}, {table: bag}), given)
 
     def receive(self, table: str, relation: str, pieces: Sequence[Piece]) -> None:
         """Add pieces to a relation."""

@@ -15,7 +15,7 @@ import json
 import re
 from typing import Any
 
-from viewlet.backends.spark.catalyst.pivots import pivot_values
+from viewlet.backends.spark.catalyst.pivots import pivot_values, refuse_open_pivot
 from viewlet.backends.spark.catalyst.relations import MARK, Relations
 from viewlet.backends.spark.catalyst.tree import Json, quoted, tree_of
 from viewlet.errors import SqlError
@@ -31,6 +31,7 @@ ALL = 2**31 - 1
 
 def dataframe_to_sql(frame: Any) -> str:
     """The SQL text of a DataFrame over tables of a database."""
+    refuse_open_pivot(frame._jdf.queryExecution().logical())
     plan = frame._jdf.queryExecution().analyzed()
     shown = plan.treeString(True, False, ALL, False, False)
     for mark, what in UNTOLD:
@@ -40,7 +41,7 @@ def dataframe_to_sql(frame: Any) -> str:
     return plan_to_sql(json.loads(plan.toJSON()), frame.columns, pivots)
 
 
-def plan_to_sql(plan: list[Json], names: list[str], pivots: dict[int, list[str]] | None = None) -> str:
+def plan_to_sql(plan: list[Json], names: list[str], pivots: dict[int, list[str | None]] | None = None) -> str:
     """The SQL text of an analyzed plan, with its columns under their names."""
     body, relations = Relations(pivots or {}).entered(tree_of(plan))
     body, order = relations.top(body)

@@ -11,6 +11,7 @@ from viewlet.backends.spark.catalyst.functions import (
     ENDS,
     HINTS,
     NEIGHBOURS,
+    PARTS,
     RANKS,
     SCALARS,
 )
@@ -204,6 +205,8 @@ class Expressions:
             raise SqlError(f"a view cannot be made of a DataFrame with {kind} that ignores NULL")
         if kind in RANKS:
             text = f"{RANKS[kind]}()"
+        elif kind in PARTS:
+            text = self._call(PARTS[kind], function)
         elif kind in NEIGHBOURS:
             *arguments, default = function.children
             given = [*arguments, default] if default.node.get("dataType") != "void" else arguments

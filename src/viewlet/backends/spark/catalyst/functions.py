@@ -30,9 +30,13 @@ AGGREGATES = {
     "CovPopulation": "covar_pop",
 }  # fmt: skip
 
-RANKS = {"Rank": "rank", "DenseRank": "dense_rank", "RowNumber": "row_number"}
+RANKS = {
+    "Rank": "rank", "DenseRank": "dense_rank", "RowNumber": "row_number", "PercentRank": "percent_rank",
+    "CumeDist": "cume_dist",
+}  # fmt: skip
+PARTS = {"NTile": "ntile"}
 NEIGHBOURS = {"Lag": "lag", "Lead": "lead"}
-ENDS = {"First": "first_value", "Last": "last_value"}
+ENDS = {"First": "first_value", "Last": "last_value", "NthValue": "nth_value"}
 
 HINTS = {
     "First": "which row comes first is left open: use min, max, max_by, min_by or any_value",

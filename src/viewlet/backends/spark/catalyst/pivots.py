@@ -15,8 +15,20 @@ from viewlet.errors import SqlError
 
 PLAIN = ("string", "boolean", "byte", "short", "integer", "long", "double", "float")
 
+OPEN = "a view cannot be made of a DataFrame with a pivot that names no values: give pivot() a list of them"
 
-def pivot_values(plan: Any) -> dict[int, list[str]]:
+
+def refuse_open_pivot(plan: Any) -> None:
+    """Refuse a pivot at the top of a plan, not yet analyzed, that names no values.
+
+    Spark asks the rows for them when the DataFrame is made, and here these are none: no column would be left.
+    """
+    for node in _nodes(plan):
+        if node.getClass().getSimpleName() == "Pivot" and node.pivotValues().isEmpty():
+            raise SqlError(OPEN)
+
+
+def pivot_values(plan: Any) -> dict[int, list[str | None]]:
     """The values of every pivot in a plan of Java, as texts, by the id of the array that they make."""
     found = {}
     for node in _nodes(plan):
@@ -26,11 +38,15 @@ def pivot_values(plan: Any) -> dict[int, list[str]]:
             for part in _nodes(item):
                 if part.getClass().getSimpleName() == "PivotFirst":
                     values = [_text(value) for value in _items(part.pivotColumnValues())]
+                    if not values:
+                        raise SqlError(OPEN)
                     found[int(item.exprId().id())] = values
     return found
 
 
-def _text(value: object) -> str:
+def _text(value: object) -> str | None:
+    if value is None:
+        return None
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
@@ -44,7 +60,7 @@ def _items(sequence: Any) -> Iterator[Any]:
     return (sequence.apply(i) for i in range(sequence.size()))
 
 
-def pivot_columns(item: Tree, key: str, result: str, values: list[str]) -> str:
+def pivot_columns(item: Tree, key: str, result: str, values: list[str | None]) -> str:
     """The columns that a pivot makes, one for each value; ``item`` is the alias of its array."""
     kind = item.children[0].children[0].children[0].node["dataType"]
     if kind not in PLAIN and not str(kind).startswith("decimal"):

@@ -48,7 +48,7 @@ HINTS = {
 class Relations:
     """Plans to text; it knows what pivots make, and common table expressions by id."""
 
-    pivots: Mapping[int, list[str]]
+    pivots: Mapping[int, list[str | None]]
     shared: Mapping[int, Tree] = field(default_factory=dict)
 
     @property
