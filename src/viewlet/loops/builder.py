@@ -409,9 +409,8 @@ class BlockBuilder:
     def freeze(self) -> Block:
         """The finished block."""
         self._share()
-        ops: list[Op] = [
-            b.freeze() if isinstance(b, GetBuilder | SpanBuilder) else b for b in self._bindings.values()
-        ]
+        bindings = self._bindings.values()
+        ops = _before_scans([b.freeze() if isinstance(b, GetBuilder | SpanBuilder) else b for b in bindings])
         for nested in self._nested:
             if isinstance(nested, BlockBuilder):
                 assert nested.condition is not None
@@ -425,6 +424,24 @@ class BlockBuilder:
         if amount := collect(self._yielded):
             ops.append(Yield((amount,)))
         return tuple(op for op in [*ops, *self._last] if not _is_idle(op))
+
+
+def _before_scans(ops: list[Op]) -> list[Op]:
+    """What scans of spans need comes before them. A scan is written when its span is there already, and notes
+    edges, and lookups without a key, as far outside as it can."""
+    scans = [scan for op in ops if isinstance(op, Span) for scan in op.scans]
+    read = {node.name for scan in scans for node in walk(scan) if isinstance(node, Var)}
+
+    def is_needed(op: Op) -> bool:
+        match op:
+            case Pending(edge):
+                return edge.name in read
+            case Get(_, (), reads, found):
+                return not read.isdisjoint({found.name, *(var.name for _, var in reads)})
+            case _:
+                return False
+
+    return sorted(ops, key=lambda op: not is_needed(op)) if scans else ops
 
 
 def nonzero(scalar: Scalar) -> Scalar:

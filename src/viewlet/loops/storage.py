@@ -130,7 +130,7 @@ class Storage:
         return name
 
     def _unused(self, stem: str, after: int) -> str:
-        """The first of ``stem1``, ``stem2``, .. past ``after`` that no record has: users name maps as well."""
+        """The first of ``stem1``, ``stem2``, .. past ``after`` that no record has: users name maps too."""
         return next(name for n in count(after + 1) if (name := f"{stem}{n}") not in self.records)
 
 

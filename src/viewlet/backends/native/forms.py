@@ -116,9 +116,9 @@ class Writer:
         self.line("}")
 
     def fresh(self, stem: str = "t") -> str:
-        """A name for a temporary."""
+        """A name for a temporary. Only such names have ``_`` before a number, so they hide no parameter."""
         self.counter[0] += 1
-        return f"{stem}{self.counter[0]}"
+        return f"{stem}_{self.counter[0]}"
 
     @contextmanager
     def captured(self) -> Iterator[list[str]]:
