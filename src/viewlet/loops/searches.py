@@ -19,8 +19,7 @@ at keys
 
 The index of the edge need not be that of the sum: the edge is a key then, or the point behind a key.
 
-NULL has no place in the order. An entry with NULL for its key counts where the conditions hold for NULL,
-which is nearly always decided here: no comparison with NULL holds, and a sum over none is 0.
+NULL has no place in the order: what entries with NULL for their key add is told in ``null_entries.py``.
 """
 
 from __future__ import annotations
@@ -30,10 +29,8 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from viewlet.calculus.monotone import Search, as_search
-from viewlet.calculus.nodes import Argument, Cond, Extremum, Factor, Let, Lift, MapRef, Term
+from viewlet.calculus.nodes import Argument, Cond, Extremum, Let, Lift, MapRef, Term
 from viewlet.calculus.running import as_prefix, needed
-from viewlet.calculus.substitute import substitute_factor
-from viewlet.core.functions import evaluate
 from viewlet.core.node import transform
 from viewlet.core.scalar import Call, Const, Scalar, Var, call, substitute, variables
 from viewlet.core.types import wide
@@ -53,6 +50,7 @@ from viewlet.loops.nodes import (
     body_of,
     operations,
 )
+from viewlet.loops.null_entries import at_null
 from viewlet.loops.ranges import can_fail
 from viewlet.loops.served import best_axis, is_ordered
 from viewlet.loops.storage import AtomPlace
@@ -78,7 +76,7 @@ def search_sum(lowering: Lowering, term: Term, block: BlockBuilder, env: Env) ->
         axis = _axis(lowering.storage.place(search.atom), search.key)
         total = Searching(lowering, search, axis, at, found).total()
         at.yields(Product(product.coefficient, (total,)))
-        nothing = _at_null(lowering, search)
+        nothing = at_null(lowering, search)
         if nothing is not None:
             term = Term(nothing, product.coefficient)
             lowering.term(term, at, found, lambda inner, _, own: inner.yields(own))
@@ -380,35 +378,3 @@ def _fixed(scalar: Scalar, moving: frozenset[str], first: BlockBuilder, *, sure:
         return first.bind(scalar, "x") if sure or not can_fail(scalar) else scalar
     inside = sure and scalar.op not in LAZY
     return Call(scalar.op, tuple(_fixed(arg, moving, first, sure=inside) for arg in scalar.args), scalar.type)
-
-
-def _at_null(lowering: Lowering, search: Search) -> tuple[Factor, ...] | None:
-    """The factors of the entry with NULL for its key; ``None`` if there is none that counts."""
-    place = lowering.storage.place(search.atom)
-    if not place.record.keys[place.arguments.index(search.key)].nullable:
-        return None
-    known: dict[str, Scalar] = {search.key.name: Const(None, search.key.type)}
-    rest: list[Factor] = [substitute_factor(search.atom, known)]
-    for factor in search.dependents:
-        match substitute_factor(factor, known):
-            case Lift(var, _, query) if not any(_can_count(term) for term in query):
-                known[var.name] = Const(0, var.type)
-            case Let(var, scalar) if not any(True for _ in variables(scalar)):
-                known[var.name] = scalar
-            case other:
-                rest.append(other)
-    for condition in (*search.rising, *search.falling):
-        here = substitute(condition, known)
-        if any(True for _ in variables(here)) or can_fail(here):
-            rest.append(Cond(here))
-        elif evaluate(here, {}) is not True:
-            return None
-    return tuple(rest)
-
-
-def _can_count(term: Term) -> bool:
-    """Is no condition of it a literal that is not TRUE?"""
-    return not any(
-        isinstance(f, Cond) and isinstance(f.scalar, Const) and f.scalar.value is not True
-        for f in term.factors
-    )

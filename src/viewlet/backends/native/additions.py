@@ -6,7 +6,8 @@ from collections.abc import Iterable, Sequence
 from typing import TypeAlias
 
 from viewlet.backends.native.forms import CValue, Form, Writer, field_form, integer
-from viewlet.backends.native.orders import note_change, noted_fields
+from viewlet.backends.native.noting import note_change
+from viewlet.backends.native.orders import noted_fields
 from viewlet.backends.native.storage import CRecord
 from viewlet.loops.nodes import Field
 from viewlet.loops.ranges import I64, type_interval, within

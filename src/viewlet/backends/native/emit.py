@@ -23,8 +23,9 @@ from viewlet.backends.native.build import Effort
 from viewlet.backends.native.columns import used_columns
 from viewlet.backends.native.feeds import Feed, fed_records, feeds_of, write_feeds
 from viewlet.backends.native.forms import Form, Writer, cell_kind, field_form, stored_form
+from viewlet.backends.native.noting import note_seen, see
 from viewlet.backends.native.operations import Operations
-from viewlet.backends.native.orders import init_orders, keeps, note_seen, see, write_keep
+from viewlet.backends.native.orders import init_orders, keeps, write_keep
 from viewlet.backends.native.rows import WEIGHTS, write_rows
 from viewlet.backends.native.scalars import MEMO_BIAS, HostFunction, Registry
 from viewlet.backends.native.storage import CRecord, name_records, write_record

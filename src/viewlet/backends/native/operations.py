@@ -30,7 +30,8 @@ from viewlet.backends.native.forms import (
     stored_form,
 )
 from viewlet.backends.native.functions import STRICT
-from viewlet.backends.native.orders import is_noted, note_seen, order_at, see
+from viewlet.backends.native.noting import note_seen, see
+from viewlet.backends.native.orders import is_noted, order_at
 from viewlet.backends.native.scalars import Registry, Scalars, to_cell
 from viewlet.backends.native.searches import CEdge, Searches
 from viewlet.backends.native.storage import CRecord, empty

@@ -12,10 +12,12 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from viewlet.backends.native.best_walks import BestWalk
+from viewlet.backends.native.dense_walks import DenseWalk
 from viewlet.backends.native.forms import CValue, Form, Writer, form_of
 from viewlet.backends.native.orders import COrder, order_at
 from viewlet.backends.native.storage import CRecord
-from viewlet.backends.native.walks import DenseWalk, TreeWalk, key_value
+from viewlet.backends.native.tree_walks import TreeWalk
+from viewlet.backends.native.walks import key_value
 from viewlet.core.node import walk
 from viewlet.core.scalar import Var
 from viewlet.loops.nodes import Along, Limit, Peak, Seek, Span, Turn, Visit

@@ -12,13 +12,8 @@ from itertools import zip_longest
 from typing import TypeAlias
 
 from viewlet.backends.native.forms import Form, Writer, field_form, stored_form
-from viewlet.backends.native.orders import (
-    order_members,
-    presences_of,
-    write_note,
-    write_orders,
-    write_presences,
-)
+from viewlet.backends.native.noting import write_note, write_presences
+from viewlet.backends.native.orders import order_members, presences_of, write_orders
 from viewlet.backends.native.whole import whole_order, write_whole
 from viewlet.loops.nodes import Record
 
