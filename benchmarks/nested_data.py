@@ -284,6 +284,18 @@ def beside(task: Task) -> dict[str, pa.Table]:
             return {}
 
 
+def quantities_met(query: str, n: int) -> float:
+    """Of how many distinct quantities the lines of the part are that a change of Q17 is of, on average.
+
+    So many steps has a program without an ordered index, if it keeps one sum for each of them.
+    """
+    index = np.arange(n)
+    lines = part_lines(index, Task("scans", query, n, 0, 0.0))
+    kinds = lines.group_by(["l_partkey", "l_quantity"]).aggregate([])["l_partkey"].to_numpy()
+    by_part = np.bincount(kinds)
+    return float(by_part[lines["l_partkey"].to_numpy()].mean())
+
+
 def _maker(query: str, table: str) -> Make:
     return MAKERS.get((query, table)) or (pairs if table == "r" else orders)
 
