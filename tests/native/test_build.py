@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import doctest
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -14,8 +15,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from viewlet.backends import engine_for
 from viewlet.backends.native import build
 from viewlet.backends.native.build import CompilerError, find_compiler
+from viewlet.backends.reference.engine import ReferenceEngine
 from viewlet.errors import BackendError
 
 pytestmark = pytest.mark.native
@@ -124,6 +127,50 @@ def test_cc_may_carry_arguments(monkeypatch):
     monkeypatch.setenv("CC", f"{compiler.command[0]} -DANSWER=11")
     text = '__attribute__((visibility("default"))) int answer(void) { return ANSWER; }'
     assert call(compile_library(text)) == 11
+
+
+@pytest.mark.parametrize("quoted", [False, True])
+def test_cc_may_be_a_path_with_spaces(quoted, tmp_path, monkeypatch):
+    compiler = find_compiler()
+    assert compiler is not None
+    spaced = tmp_path / "my tools" / "cc"
+    spaced.parent.mkdir()
+    spaced.write_text(f'#!/bin/sh\nexec {shlex.join(compiler.command)} "$@"\n')
+    spaced.chmod(0o755)
+    monkeypatch.setenv("CC", f"{shlex.quote(str(spaced))} -DANSWER=12" if quoted else str(spaced))
+    assert call(compile_library(source(12).replace("12", "ANSWER") if quoted else source(12))) == 12
+
+
+@pytest.mark.parametrize("variable", ["CC", "VIEWLET_CFLAGS"])
+def test_words_that_no_shell_can_read_are_named(variable, monkeypatch):
+    monkeypatch.setenv(variable, "gcc 'unfinished")
+    with pytest.raises(CompilerError, match=rf"\${variable} is .*unfinished"):
+        compile_library(source(13))
+
+
+def test_a_user_without_a_home_is_told_what_to_set(monkeypatch):
+    def no_home():
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.delenv("VIEWLET_CACHE")
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setattr(build.Path, "home", no_home)
+    with pytest.raises(CompilerError, match="VIEWLET_CACHE"):
+        compile_library(source(14))
+
+
+@pytest.mark.parametrize("missing", ["compiler", "headers"])
+def test_without_a_compiler_or_headers_views_are_interpreted_and_it_is_said(missing, tmp_path, monkeypatch):
+    match missing:
+        case "compiler":
+            monkeypatch.setattr(build, "find_compiler", lambda: None)
+        case "headers":
+            monkeypatch.setattr(build.sysconfig, "get_paths", lambda: {"include": str(tmp_path)})
+    word = {"compiler": "no C compiler", "headers": r"no Python\.h"}[missing]
+    with pytest.warns(RuntimeWarning, match=f"{word}.*reference engine"):
+        assert isinstance(engine_for("auto", "auto"), ReferenceEngine)
+    with pytest.raises(BackendError, match=f"'native': {word}"):
+        engine_for("native", "auto")
 
 
 def test_many_builders_at_once():

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Literal, Protocol, TypeAlias, get_args, runtime_checkable
 
 from viewlet.backends.base import Engine, Strategy
-from viewlet.backends.native.build import find_compiler
+from viewlet.backends.native.build import obstacle
 from viewlet.backends.native.engine import NativeEngine
 from viewlet.backends.reference.engine import ReferenceEngine
 from viewlet.backends.reference.reevaluate import Reevaluate
@@ -38,24 +38,25 @@ def engine_for(backend: Backend, strategy: Strategy, *, spill: Path | None = Non
         raise BackendError(
             f"there is no strategy {strategy!r}; choose one of {', '.join(get_args(Strategy))}"
         )
-    if backend == "native" or (backend == "auto" and _has_compiler()):
+    if backend == "native" and (reason := obstacle()):
+        raise BackendError(f"backend 'native': {reason}")
+    if backend == "native" or (backend == "auto" and _can_compile()):
         return NativeEngine(spill=spill)
     if spill is not None:
         raise BackendError(f"spill={str(spill)!r}: only native code can keep its maps in files")
     return Reevaluate() if strategy == "reevaluate" else ReferenceEngine()
 
 
-def _has_compiler() -> bool:
-    """Is there a C compiler? If not, say so: the reference engine is right, but slow."""
-    found = find_compiler() is not None
-    if not found:
+def _can_compile() -> bool:
+    """Can views be native code here? If not, say so: the reference engine is right, but slow."""
+    reason = obstacle()
+    if reason:
         warnings.warn(
-            "no C compiler found ($CC, cc, gcc, clang, or the viewlet[zig] extra): "
-            "views run on the reference engine, which is correct but slow",
+            f"{reason}; until then views run on the reference engine, which is correct but slow",
             RuntimeWarning,
             stacklevel=2,
         )
-    return found
+    return not reason
 
 
 def obstacles(engine: Engine, name: str) -> tuple[str, ...]:

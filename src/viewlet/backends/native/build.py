@@ -30,6 +30,7 @@ import shutil
 import stat
 import subprocess
 import sys
+import sysconfig
 import tempfile
 import time
 from collections.abc import Iterable, Sequence
@@ -97,6 +98,7 @@ Effort: TypeAlias = Literal["speed", "searches", "lookups", "quick", "small"]
 
 _FORMAT = "viewlet-native-1"
 _STALE_SECONDS = 3600.0
+_NO_COMPILER = "no C compiler found: install gcc or clang, set CC, or install the extra viewlet[zig]"
 
 
 class CompilerError(BackendError):
@@ -114,11 +116,12 @@ class Compiler:
 def find_compiler() -> Compiler | None:
     """``$CC``, else the first of cc, gcc, clang on the path, else the ``ziglang`` package, else None.
 
-    A ``$CC`` that cannot be run is an error, not a reason to look further.
+    ``$CC`` is a command with arguments, quoted as for a shell, or a path as it is, spaces included. One that
+    cannot be run is an error, not a reason to look further.
     """
     wanted = os.environ.get("CC", "").strip()
     if wanted:
-        compiler = _probe(tuple(shlex.split(wanted)))
+        compiler = _probe((wanted,)) or _probe(_words("CC"))
         if compiler is None:
             raise CompilerError(f"$CC is {wanted!r}, but that cannot be run; unset CC or name a C compiler")
         return compiler
@@ -128,6 +131,28 @@ def find_compiler() -> Compiler | None:
     if importlib.util.find_spec("ziglang") is not None:
         return _probe((sys.executable, "-m", "ziglang", "cc"))
     return None
+
+
+def obstacle() -> str | None:
+    """Why programs cannot be compiled here, and what would help; None if they can.
+
+    >>> obstacle()
+    """
+    if find_compiler() is None:
+        return _NO_COMPILER
+    headers = Path(sysconfig.get_paths()["include"])
+    if not (headers / "Python.h").exists():
+        return f"no Python.h in {headers}: install the headers of this Python (python3-dev, python3-devel)"
+    return None
+
+
+def _words(variable: str) -> tuple[str, ...]:
+    """The words of an environment variable, split as a shell does."""
+    text = os.environ.get(variable, "")
+    try:
+        return tuple(shlex.split(text))
+    except ValueError as error:
+        raise CompilerError(f"${variable} is {text!r}, which a shell cannot read: {error}") from error
 
 
 def flags_for(effort: Effort, flags: Sequence[str]) -> tuple[str, ...]:
@@ -177,10 +202,8 @@ def compile_library(
     """
     compiler = compiler or find_compiler()
     if compiler is None:
-        raise CompilerError(
-            "no C compiler found: install gcc or clang, set CC, or install the extra viewlet[zig]"
-        )
-    flags = (*flags, *shlex.split(os.environ.get("VIEWLET_CFLAGS", "")))
+        raise CompilerError(_NO_COMPILER)
+    flags = (*flags, *_words("VIEWLET_CFLAGS"))
     shelf = cache_directory() / library_key(source, includes, flags, compiler)
     if (cached := _verified(shelf)) is not None:
         return cached
@@ -190,10 +213,13 @@ def compile_library(
 def cache_directory() -> Path:
     """``$VIEWLET_CACHE``, else ``viewlet`` in the XDG cache folder; created with mode 0700 and checked."""
     chosen = os.environ.get("VIEWLET_CACHE")
-    if chosen:
-        directory = Path(chosen)
-    else:
-        directory = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "viewlet"
+    try:
+        if chosen:
+            directory = Path(chosen)
+        else:
+            directory = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "viewlet"
+    except RuntimeError as error:  # a user without a home
+        raise CompilerError(f"no place for compiled programs: {error} Set VIEWLET_CACHE") from error
     try:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         found = directory.lstat()

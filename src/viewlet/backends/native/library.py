@@ -18,6 +18,7 @@ from viewlet.backends.native.build import (
     BASELINE_FLAGS,
     DEFAULT_FLAGS,
     RUNTIME,
+    CompilerError,
     compile_library,
     flags_for,
 )
@@ -189,7 +190,12 @@ def bridge() -> Any:
     loader = ExtensionFileLoader("viewlet_bridge", str(path))
     specification = importlib.util.spec_from_loader("viewlet_bridge", loader, origin=str(path))
     assert specification is not None
-    module = importlib.util.module_from_spec(specification)
+    try:
+        module = importlib.util.module_from_spec(specification)
+    except ImportError as error:
+        raise CompilerError(
+            f"{path} cannot be loaded: {error}; where programs may not be run from there, set VIEWLET_CACHE"
+        ) from error
     loader.exec_module(module)
     return module
 
