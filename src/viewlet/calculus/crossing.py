@@ -42,7 +42,8 @@ def crosses(query: Query, keys: Iterable[Var], event: Event, names: Names) -> bo
     That is so if it is a sum that is compared, by monotone conditions, with one variable that the result
     shows or that belongs to a group it shows: then rows of the result come and go one by one. Where the
     variable is summed out, a sum over an interval does better: it needs no look at the rows that cross. Where
-    it must equal the threshold, so does a lookup of the rows that do.
+    it must equal the threshold, so does a lookup of the rows that do. Where the result shows the threshold
+    itself, every row of the result changes with it.
     """
     shown = {key.name for key in keys}
     for term in query:
@@ -67,6 +68,8 @@ def _is_threshold(term: Term, moved: list[Affected], shown: set[str]) -> bool:
     if not all(isinstance(a.old, Lift) and not a.old.keys for a in moved):
         return False
     moving = _moving(term, moved)
+    if moving & shown:
+        return False
     shown = shown | {v.name for f in term.factors if _copies(f, shown) for v in factor_variables(f)}
     shown |= {f.var.name for f in term.factors if isinstance(f, Lift | Extremum) and _is_told(f, shown)}
     compared = False
