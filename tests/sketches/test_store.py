@@ -15,6 +15,7 @@ from sketches.databases import arrow_result, load, random_changes, random_data, 
 from viewlet import sketches
 from viewlet.errors import CatalogError, DataError
 from viewlet.sketches.backends.duckdb import DuckDB
+from viewlet.sketches.backends.duckdb_watch import HAS_TRIGGERS
 
 HAVING = "SELECT a FROM r GROUP BY a HAVING sum(d) > 20"
 
@@ -172,8 +173,9 @@ def test_stores_that_come_and_go(keep: Any, seed: int) -> None:
             case "restart":
                 stores[place] = opened()
             case "behind":
-                connection.execute("INSERT INTO r VALUES (3, 1, 1, 7)")
-                data["r"].append((3, 1, 1, 7))
+                statement = random.choice(BEHIND if HAS_TRIGGERS else BEHIND[:1])
+                random.choice([connection, connection.cursor()]).execute(statement)
+                data["r"] = connection.execute("FROM r").fetchall()
             case "fail":
                 with pytest.raises(DataError, match="are not there"):
                     store.apply({"r": [{"a": 77, "b": 0, "c": 0, "d": 0, "_weight": -1}]})
@@ -209,6 +211,41 @@ def test_changes_behind_the_back_are_noticed() -> None:
     store.apply({"r": [(2, 1, 1, 99)]})
     assert sketch.costs.captures == 2
     assert arrow_result(store.query(HAVING, use="always")) == result(connection, HAVING)
+
+
+@pytest.mark.skipif(not HAS_TRIGGERS, reason="DuckDB has triggers since 2.0")
+def test_transactions_of_others_are_noticed_when_they_commit() -> None:
+    """A change that keeps the number of rows, open on another cursor while the store writes."""
+    connection = load({"r": [(a, 1, 1, 30) for a in range(6)], "s": []})
+    store = sketches.open(connection)
+    sketch = store.capture(HAVING, on="r.a", ranges=[2, 3], maintain="incremental", eager=False)
+    other = connection.cursor()
+    other.begin()
+    other.execute("UPDATE r SET d = 1 WHERE a > 2")
+    for a in (7, 8):
+        store.apply({"r": [(a, 1, 1, 30)]})
+        assert arrow_result(store.query(HAVING, use="always")) == result(connection, HAVING)
+    assert sketch.costs.captures == 1
+    other.commit()
+    sketch.refresh()
+    assert sketch.costs.captures == 2
+    assert arrow_result(store.query(HAVING, use="always")) == result(connection, HAVING)
+
+
+@pytest.mark.skipif(not HAS_TRIGGERS, reason="DuckDB has triggers since 2.0")
+def test_marks_are_added_up() -> None:
+    """What notices changes does not grow with their number, and forgets none."""
+    connection = load({"r": [(1, 1, 1, 30)], "s": []})
+    store = sketches.open(connection)
+    sketch = store.capture(HAVING, on="r.a", ranges=[2, 3], maintain="incremental")
+    for number in range(150):
+        store.apply({"r": [(number % 4, 1, 1, 9)]})
+    assert sketch.costs.captures == 1
+    ((kept,),) = connection.execute("SELECT count(*) FROM viewlet_sketches.noticed").fetchall()
+    assert kept < 100
+    connection.execute("UPDATE r SET d = 0 WHERE a = 3")
+    assert arrow_result(store.query(HAVING, use="always")) == result(connection, HAVING)
+    assert sketch.costs.captures == 2
 
 
 def test_failed_batch_changes_nothing() -> None:
@@ -297,6 +334,16 @@ def test_skew_gets_ranges_of_its_own() -> None:
     sketch = store.capture("SELECT a FROM r GROUP BY a HAVING count(*) > 100", on="r.a", ranges=8)
     (partition,) = sketch.partitions
     assert partition.intervals(sketch.fragments) == [(1, 2)]
+
+
+BEHIND = (
+    "INSERT INTO r VALUES (3, 1, 1, 7)",
+    "UPDATE r SET d = coalesce(d, 0) + 9 WHERE a = 2",
+    "UPDATE r SET d = 0",
+    "BEGIN; DELETE FROM r WHERE a = 1; INSERT INTO r VALUES (1, 1, 1, 40); COMMIT",
+    "BEGIN; UPDATE r SET d = 40; ROLLBACK",
+    "CREATE OR REPLACE TABLE r AS SELECT b AS a, a AS b, c, d FROM r",
+)
 
 
 @pytest.mark.parametrize("keep", ["operators", "reference"])

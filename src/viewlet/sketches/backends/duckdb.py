@@ -1,8 +1,7 @@
 """DuckDB tables.
 
-DuckDB has no triggers: changes must go through the store, which writes them and their version in one
-transaction. The number of rows of each table is remembered, so that most changes behind the store's back are
-noticed; then sketches are captured again, because what changed is not known.
+Changes go through the store, which writes them and their version in one transaction. Those behind its back
+are noticed (``duckdb_watch.py``); then sketches are captured again, because what changed is not known.
 
 A statement takes DuckDB longer than a sketch takes to follow a thousand rows, so few are sent: what a store
 knows of the database is one row, which it writes only if that is as it left it, and changes stay in this
@@ -33,6 +32,7 @@ from viewlet.sketches.backends.base import (
     weighted_batch,
 )
 from viewlet.sketches.backends.duckdb_state import Applied, Describe, Memory, State
+from viewlet.sketches.backends.duckdb_watch import HAS_TRIGGERS, LOST, Watch
 from viewlet.sketches.cost import Skipping, is_enumerable
 from viewlet.sketches.lineage import by_value
 from viewlet.sketches.operators.base import Row
@@ -74,6 +74,7 @@ class DuckDB:
             f"CREATE TABLE IF NOT EXISTS {SCHEMA}.saved (name VARCHAR, content BLOB)",
         ):
             connection.execute(statement)
+        self._watch = Watch(self._fetch, self._ask, SCHEMA)
         ((number, tables),) = self._fetch(f"SELECT number, tables FROM {SCHEMA}.state")
         state = State.read(number, tables)
         self._memory = Memory(state, logs=frozenset(state.tables))
@@ -273,7 +274,9 @@ class DuckDB:
                 f'SELECT *, 0::BIGINT AS {WEIGHT}, 0::BIGINT AS {VERSION} FROM "{table.name}" LIMIT 0'
             )
         if new:
-            begun = {table.name: self.count(table.name) for table in new}
+            names = [table.name for table in new]
+            self._watch.begin(names)
+            begun = self._watch.marks(names)
             self._describe(lambda state: state.begun(begun, step=0))
 
     @contextmanager
@@ -328,11 +331,11 @@ class DuckDB:
     def apply(self, changes: Mapping[Table, Sequence[Change]], lagging: bool) -> None:
         """Write the version, which tells whether another store was there, then the tables, then logs."""
         batches = {table: weighted_batch(table, part) for table, part in changes.items()}
-        growth = {table.name: pc.sum(rows[WEIGHT]).as_py() or 0 for table, rows in batches.items()}
+        moves = {table.name: _moves(rows) for table, rows in batches.items()}
         logged = lagging and self._keeps_log
         with self.snapshot():
-            self._describe(lambda state: state.grown(growth, logged=logged))
-            self._notice({name: n for name, n in growth.items() if name in self._memory.state.tables})
+            self._describe(lambda state: state.moved(moves, logged=logged))
+            self._notice({name: n for name, n in moves.items() if name in self._memory.state.tables})
             for table, rows in batches.items():
                 self._write(table, rows)
             version = self._memory.state.number
@@ -340,20 +343,24 @@ class DuckDB:
             self._memory = replace(self._memory, applied=self._memory.applied + new)
             if logged:
                 self._write_logs(version - 1)
+            self._watch.tidy()
 
-    def _notice(self, growth: Mapping[str, int]) -> bool:
-        """Are there other rows in a table than known, before it grows so much? Then its log begins anew.
+    def _notice(self, moves: Mapping[str, int]) -> bool:
+        """Are marks not where they should be, before they move so much? Then the logs begin anew.
 
         That is asked before a table is changed: counting rows of a transaction's own takes ten times as long.
         """
-        strange: dict[str, int] = {}
-        for name in growth.keys() - self._counted:
-            tracked = self._memory.state.tables.get(name)
-            count = self._ask(f'SELECT count(*) FROM "{name}"')[0][0] + growth[name]
-            if tracked is None or count != tracked.rows:
-                strange[name] = count
+        strange = {
+            name: mark + moves[name]
+            for name, mark in self._marks([name for name in moves if name not in self._counted]).items()
+            if mark == LOST or not self._is_expected(name, mark + moves[name])
+        }
+        lost = [name for name, mark in strange.items() if mark - moves[name] == LOST]
+        if lost:
+            self._watch.begin(lost)
+            strange |= {name: mark + moves[name] for name, mark in self._watch.marks(lost).items()}
         if self._nested:
-            self._counted |= growth.keys()
+            self._counted |= moves.keys()
         if strange:
             self._describe(lambda state: state.begun(strange))
         return bool(strange)
@@ -420,21 +427,22 @@ class DuckDB:
         """Those that went through this object, if no others did."""
         names = tuple(table.name for table in tables)
         self._since, self._unnamed = since, frozenset(names)
-        # Outside of a transaction the version is read before the tables: of two moments, it is the earlier
-        # one's, and what came between them is noticed now, by the numbers of rows, or with the next look.
-        version = self.version()
+        # Outside of a transaction triggers tell enough: whoever changes a table moves its mark. Without them
+        # the version is read first: of two moments, it is the earlier one's, and what came between them is
+        # noticed now, by the numbers of rows, or with the next look.
+        version = self._memory.state.number if HAS_TRIGGERS and not self._nested else self.version()
         counts = self._counts_at_hand(since, version, names)
-        if counts is None or not all(map(self._is_expected, names)):
+        marks = self._marks([name for name in names if not (self._nested and name in self._counted)])
+        if counts is None or not all(self._is_expected(name, mark) for name, mark in marks.items()):
             return None
         return version, {name: count for name, count in counts.items() if count}
 
-    def _is_expected(self, name: str) -> bool:
-        """Has a table as many rows as it should?"""
-        if name in self._counted and self._nested:
-            return True
+    def _marks(self, names: Sequence[str]) -> Mapping[str, int]:
+        return self._watch.marks(names) if names else {}
+
+    def _is_expected(self, name: str, mark: int) -> bool:
         tracked = self._memory.state.tables.get(name)
-        ((count,),) = self._ask(f'SELECT count(*) FROM "{name}"')
-        return tracked is not None and count == tracked.rows
+        return tracked is not None and mark == tracked.mark
 
     def _counts_at_hand(self, since: int, until: int, names: Sequence[str]) -> dict[str, int] | None:
         """How many changes came between versions, if all of them went through this object."""
@@ -515,6 +523,12 @@ class DuckDB:
     def saved(self) -> Mapping[str, bytes]:
         """The rows of that table."""
         return dict(self._fetch(f"SELECT name, content FROM {SCHEMA}.saved"))
+
+
+def _moves(rows: pa.Table) -> int:
+    """How far a batch moves the mark of its table."""
+    signs = pc.min_max(rows[WEIGHT]).as_py()
+    return Watch.moves(pc.sum(rows[WEIGHT]).as_py() or 0, signs["max"] == 1, signs["min"] == -1)
 
 
 def _sign(rows: pa.Table, compare: Callable[..., Any]) -> Any:

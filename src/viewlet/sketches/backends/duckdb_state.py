@@ -1,7 +1,7 @@
 """What a store knows of a DuckDB database: one row of the database, and the changes in this process.
 
-The row has a version, and for each table the number of its rows and how far back its log goes. Whatever
-happens to the data is a step from one such row to the next.
+The row has a version, and for each table its mark (``duckdb_watch.py``) and how far back its log goes.
+Whatever happens to the data is a step from one such row to the next.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ import pyarrow as pa
 
 
 class Tracked(NamedTuple):
-    """Of a table: how many rows it has, and since which version its log has all changes."""
+    """Of a table: its mark, and since which version its log has all changes."""
 
-    rows: int
+    mark: int
     since: int
 
 
@@ -25,8 +25,8 @@ class Tracked(NamedTuple):
 class State:
     """The row that describes the data: a version, and the tables with their changes.
 
-    >>> State(4, {"r": Tracked(100, 4)}).grown({"r": 10}, logged=True)
-    State(number=5, tables={'r': Tracked(rows=110, since=4)})
+    >>> State(4, {"r": Tracked(100, 4)}).moved({"r": 10}, logged=True)
+    State(number=5, tables={'r': Tracked(mark=110, since=4)})
     """
 
     number: int
@@ -41,30 +41,30 @@ class State:
         """As the columns of the row: equal states give equal texts."""
         return self.number, json.dumps(self.tables, sort_keys=True)
 
-    def begun(self, counts: Mapping[str, int], step: int = 1) -> State:
-        """Of tables with so many rows, what their logs know begins with this version, or with a next one."""
+    def begun(self, marks: Mapping[str, int], step: int = 1) -> State:
+        """Of tables with these marks, what their logs know begins with this version, or with a next one."""
         now = self.number + step
-        return State(now, {**self.tables, **{name: Tracked(count, now) for name, count in counts.items()}})
+        return State(now, {**self.tables, **{name: Tracked(mark, now) for name, mark in marks.items()}})
 
-    def grown(self, growth: Mapping[str, int], *, logged: bool) -> State:
+    def moved(self, moves: Mapping[str, int], *, logged: bool) -> State:
         """The version after a batch; logs that do not get it know nothing of what was before it either."""
         now = self.number + 1
-        grown = {
-            name: Tracked(known.rows + growth[name], known.since if logged else now)
+        moved = {
+            name: Tracked(known.mark + moves[name], known.since if logged else now)
             for name, known in self.tables.items()
-            if name in growth
+            if name in moves
         }
-        return State(now, {**self.tables, **grown})
+        return State(now, {**self.tables, **moved})
 
     def shortened(self, names: Iterable[str], oldest: int) -> State:
         """The logs of some tables have lost what was not after a version."""
         lost = {name: self.tables[name] for name in names if name in self.tables}
-        begins = {name: Tracked(known.rows, max(known.since, oldest)) for name, known in lost.items()}
+        begins = {name: Tracked(known.mark, max(known.since, oldest)) for name, known in lost.items()}
         return replace(self, tables={**self.tables, **begins})
 
     def completed(self, oldest: int) -> State:
         """The logs of all tables have what was after a version."""
-        reaches = {n: Tracked(known.rows, min(known.since, oldest)) for n, known in self.tables.items()}
+        reaches = {n: Tracked(known.mark, min(known.since, oldest)) for n, known in self.tables.items()}
         return replace(self, tables=reaches)
 
 
