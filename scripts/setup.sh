@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Everything a fresh machine needs: a C compiler, Java 17 or newer, Chromium (for tests), and .venv with every development extra.
+# Everything a fresh machine needs: a C compiler, Java 17 or newer, Chromium, zsh and fish (for tests), and .venv with every development extra.
 # As root on Debian or Ubuntu it installs what is missing; elsewhere it prints the command to run.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -27,9 +27,10 @@ python=${PYTHON:-python3}
 command -v "${CC:-cc}" >/dev/null || command -v gcc >/dev/null || command -v clang >/dev/null || need "a C compiler" gcc libc6-dev
 major=$(command -v java >/dev/null && java_major || echo 0)
 [ "${major:-0}" -ge 17 ] || need "Java 17 or newer" openjdk-17-jre-headless
-# The console is tested in a browser; where there is none, and no right to install one, those tests are skipped.
-if ! command -v chromium >/dev/null && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
-  need "a browser for the tests of the console" chromium
+# The console is tested in a browser, completion in shells; without them, and no right to install them, those tests are skipped.
+if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
+  command -v chromium >/dev/null || need "a browser for the tests of the console" chromium
+  { command -v zsh && command -v fish; } >/dev/null || need "shells for the tests of completion" zsh fish
 fi
 
 stamp=.venv/.viewlet-ready

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import pty
 import shutil
 import subprocess
+import termios
 from pathlib import Path
 
 import pytest
@@ -46,6 +49,57 @@ def test_bash_completes(typed: list[str], expected: set[str], tmp_path: Path) ->
     found = set(done.stdout.split())
     assert expected <= found
     assert found <= expected | {"queries.sql"}
+
+
+TYPED = [
+    ("viewlet sh", "shell"),
+    ("viewlet shell --dia", "--dialect"),
+    ("viewlet shell --backend na", "native"),
+    ("viewlet completion zs", "zsh"),
+    ("viewlet explain quer", "queries.sql"),
+]
+
+
+@pytest.mark.skipif(shutil.which("fish") is None, reason="needs fish")
+@pytest.mark.parametrize(("typed", "expected"), TYPED)
+def test_fish_completes(typed: str, expected: str, tmp_path: Path) -> None:
+    (tmp_path / "queries.sql").touch()
+    (tmp_path / "viewlet.fish").write_text(script("fish", tuple(commands(parser()))))
+    asked = ["fish", "-c", f"source viewlet.fish; complete -C '{typed}'"]
+    environment = {**os.environ, "HOME": str(tmp_path), "XDG_CONFIG_HOME": str(tmp_path)}
+    done = subprocess.run(
+        asked, cwd=tmp_path, env=environment, check=True, capture_output=True, text=True, timeout=20
+    )
+    assert [line.split("\t")[0] for line in done.stdout.splitlines()] == [expected]
+    assert done.stderr == ""
+
+
+@pytest.mark.skipif(shutil.which("zsh") is None, reason="needs zsh")
+@pytest.mark.parametrize(("typed", "expected"), TYPED)
+def test_zsh_completes(typed: str, expected: str, tmp_path: Path) -> None:
+    """At a prompt, for zsh completes nowhere else: Tab, then a key that writes down what stands there."""
+    (tmp_path / "queries.sql").touch()
+    (tmp_path / "_viewlet").write_text(script("zsh", tuple(commands(parser()))))
+    show = "show() { print -r -- $BUFFER > line; exit }; zle -N show; bindkey '^T' show"
+    # Keys that wait behind a Tab would make it one of text: they are typed faster than it completes.
+    show += "; zstyle ':completion:*' insert-tab false"
+    (tmp_path / ".zshrc").write_text(
+        f"fpath=($PWD $fpath); autoload -U compinit; compinit -u; {show}; PS1=ready:\n"
+    )
+    environment = {**os.environ, "HOME": str(tmp_path), "ZDOTDIR": str(tmp_path), "TERM": "vt100"}
+    here, there = pty.openpty()
+    termios.tcsetwinsize(there, (24, 80))
+    with subprocess.Popen(
+        ["zsh", "-i"], cwd=tmp_path, env=environment, stdin=there, stdout=there, stderr=there, close_fds=True
+    ) as process:
+        os.close(there)
+        seen = b""
+        while b"ready:" not in seen:
+            seen += os.read(here, 1024)
+        os.write(here, f"{typed}\t\x14".encode())
+        process.wait(timeout=20)
+        os.close(here)
+    assert (tmp_path / "line").read_text().split()[-1] == expected, seen
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

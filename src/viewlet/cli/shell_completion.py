@@ -128,7 +128,9 @@ def _zsh(known: tuple[Command, ...]) -> str:
         lines.append(
             f"    {command.name}) shift words; (( CURRENT-- )); _arguments {' '.join(specs)} '{rest}' ;;"
         )
-    return "\n".join([*lines, "  esac", "}", 'compdef _viewlet viewlet 2>/dev/null || _viewlet "$@"'])
+    # Found in $fpath, the file is the function itself when it is first needed, and has to complete at once.
+    first = 'if [[ "$funcstack[1]" = _viewlet ]]; then _viewlet "$@"; else compdef _viewlet viewlet; fi'
+    return "\n".join([*lines, "  esac", "}", first])
 
 
 def _fish(known: tuple[Command, ...]) -> str:
