@@ -10,8 +10,8 @@ from typing import Any
 
 from viewlet.core.scalar import FLIPPED, Call, Const, Scalar, call, conjuncts
 from viewlet.sketches import smt
+from viewlet.sketches.closed import NEGATED
 from viewlet.sketches.facts import quantity
-from viewlet.sketches.safety import NEGATED
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,11 +29,11 @@ from viewlet.plan.nodes import (
 )
 from viewlet.plan.scope import outputs
 from viewlet.plan.text import show_aggregate
+from viewlet.sketches.closed import closed
 from viewlet.sketches.errors import UnsafeError
 from viewlet.sketches.facts import Assumption, Fact, Limits, Relation, aggregate_fact, fact_of, landmark
 from viewlet.sketches.implication import implies
 from viewlet.sketches.operators.build import essential
-from viewlet.sketches.safety import closed
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias, assert_never
 
-from viewlet.core.scalar import FLIPPED, Call, Scalar, Var, conjuncts, nullable
+from viewlet.core.scalar import Call, Scalar, Var, conjuncts, nullable
 from viewlet.plan.conditions import reads
 from viewlet.plan.facts import key_of
 from viewlet.plan.nodes import (
@@ -39,6 +39,7 @@ from viewlet.plan.nodes import (
 )
 from viewlet.plan.scope import free_variables, outputs, tables_of
 from viewlet.plan.text import show_aggregate
+from viewlet.sketches.closed import closed, culprit
 from viewlet.sketches.errors import UnsafeError
 from viewlet.sketches.facts import (
     Assumption,
@@ -54,8 +55,6 @@ from viewlet.sql.catalog import Catalog
 
 Attribute: TypeAlias = tuple[str, str]
 """A table and one of its columns."""
-
-NEGATED = {"<": ">=", "<=": ">", ">": "<=", ">=": "<", "=": "<>", "<>": "="}
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,59 +172,6 @@ def _filter(judgement: Judgement, condition: Scalar) -> Judgement:
     return replace(judgement, rules=rules, assumes=judgement.assumes | assumes)
 
 
-def closed(condition: Scalar, facts: Facts) -> tuple[bool, frozenset[Assumption]]:
-    """If the condition holds for a row, it holds for its counterpart; else :class:`UnsafeError`.
-
-    Also: does it read moving values at all, and what are their directions assumed from.
-    """
-    if all(facts[name].relation is Relation.EQUAL for name in reads(condition)):
-        return False, frozenset()
-    match condition:
-        case Call("and" | "or", args):
-            parts = [closed(arg, facts) for arg in args]
-            return True, frozenset().union(*(assumes for _, assumes in parts))
-        case Call("is_true", (inner,)):
-            return closed(inner, facts)
-        case Call("not", (Call("is_null", (inner,)),)):
-            fact = fact_of(inner, facts)
-            if fact.relation is not Relation.UNKNOWN:
-                return True, fact.assumes
-        case Call("not", (Call("and" | "or" as op, args),)):
-            dual = Call("or" if op == "and" else "and", tuple(_not(arg) for arg in args), condition.type)
-            return closed(dual, facts)
-        case Call("not", (Call(op, args),)) if op in NEGATED:
-            return closed(Call(NEGATED[op], args, condition.type), facts)
-        case Call(">" | ">=", (left, right)):
-            return _ordered(fact_of(left, facts), fact_of(right, facts))
-        case Call("<" | "<=" as op, (left, right)):
-            return closed(Call(FLIPPED[op], (right, left), condition.type), facts)
-    raise UnsafeError(f"S3: the condition on {_culprit(condition, facts)} is not closed under skipping rows")
-
-
-def _not(condition: Scalar) -> Scalar:
-    return Call("not", (condition,), condition.type)
-
-
-def _ordered(greater: Fact, less: Fact) -> tuple[bool, frozenset[Assumption]]:
-    """``greater > less`` stays true for the counterparts: the greater side can only rise, the other fall."""
-    if greater.relation in (Relation.EQUAL, Relation.LOWER) and less.relation in (
-        Relation.EQUAL,
-        Relation.HIGHER,
-    ):
-        return True, greater.assumes | less.assumes
-    moving = greater if greater.relation is not Relation.EQUAL else less
-    direction = {
-        Relation.LOWER: "can only become smaller, which this condition welcomes",
-        Relation.HIGHER: "can only become greater, which this condition welcomes",
-    }.get(moving.relation, "can move either way")
-    raise UnsafeError(f"S3: when rows of a group are skipped, {moving.label} {direction}")
-
-
-def _culprit(scalar: Scalar, facts: Facts) -> str:
-    moving = [facts[n].label or n for n in sorted(reads(scalar)) if facts[n].relation is not Relation.EQUAL]
-    return ", ".join(moving)
-
-
 def _project(judgement: Judgement, columns: tuple[tuple[Var, Scalar], ...]) -> Judgement:
     facts = {var.name: fact_of(scalar, judgement.facts) for var, scalar in columns}
     return _renamed(judgement, facts, columns)
@@ -309,7 +255,7 @@ def _outer_join(kind: str, left: Judgement, right: Judgement, condition: Scalar,
     if not merged.restricted:
         return merged
     if _moves(condition, merged.facts):
-        raise UnsafeError(f"S6: an outer join on {_culprit(condition, merged.facts)}, which skipping moves")
+        raise UnsafeError(f"S6: an outer join on {culprit(condition, merged.facts)}, which skipping moves")
     alike = right.exact and left.exact and right.restricted <= left.restricted
     if kind == "full" or (right.restricted and not (alike and _aligned(left, right, _equalities(condition)))):
         tables = ", ".join(sorted({table for table, _ in right.restricted or left.restricted}))
@@ -341,7 +287,7 @@ def _aggregate(plan: Aggregate, judgement: Judgement) -> Judgement:
     for var, scalar in columns:
         facts[var.name] = fact_of(scalar, judgement.facts)
         if facts[var.name].relation is not Relation.EQUAL:
-            raise UnsafeError(f"S5: GROUP BY {_culprit(scalar, judgement.facts)}, which skipping rows moves")
+            raise UnsafeError(f"S5: GROUP BY {culprit(scalar, judgement.facts)}, which skipping rows moves")
     for var, call in plan.aggregates:
         if call.op in ORDER_STATISTICS:
             raise UnsafeError(f"{show_aggregate(call)}: databases disagree about percentiles and modes")
