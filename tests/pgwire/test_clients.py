@@ -369,6 +369,7 @@ def test_a_date_may_have_a_zone_behind_it(sent: bytes) -> None:
         ("now()", "now"),
         ("current_timestamp", "current_timestamp"),
         ("date_trunc('hour', at)", "date_trunc"),
+        ("count(*) FILTER (WHERE id > 1)", "count"),
         ("to_char(at, 'YYYY')", "to_char"),
         ("to_timestamp(0)", "to_timestamp"),
         ("extract(year FROM at)", "extract"),

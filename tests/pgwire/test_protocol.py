@@ -20,7 +20,8 @@ from viewlet.pgwire.described import Described
 from viewlet.pgwire.errors import FatalError
 from viewlet.pgwire.messages import read_first, read_message
 from viewlet.pgwire.prepared import prepare
-from viewlet.pgwire.statements import Read, statement_of
+from viewlet.pgwire.reader import statement_of
+from viewlet.pgwire.statements import Read
 from viewlet.pgwire.to_duckdb import to_duckdb
 from viewlet.sql.catalog import Catalog
 

@@ -14,7 +14,8 @@ from viewlet.pgwire.described import wire_type
 from viewlet.pgwire.errors import WireError
 from viewlet.pgwire.messages import format_of
 from viewlet.pgwire.parameters import bind, literal_of, null_of, parameter_types
-from viewlet.pgwire.statements import DIALECT, Copy, Declare, Explain, Read, Statement, statement_of
+from viewlet.pgwire.reader import DIALECT, statement_of
+from viewlet.pgwire.statements import Copy, Declare, Explain, Read, Statement
 from viewlet.pgwire.types import ArrayType, WireType, of_arrow
 from viewlet.sql.catalog import Catalog
 from viewlet.sql.script import split

@@ -31,10 +31,10 @@ from viewlet.pgwire.messages import (
     Terminate,
 )
 from viewlet.pgwire.prepared import Prepared, prepare
+from viewlet.pgwire.reader import DIALECT, statement_of
 from viewlet.pgwire.rows import Portal, fields_of
 from viewlet.pgwire.settings import Settings
 from viewlet.pgwire.statements import (
-    DIALECT,
     CloseCursor,
     Copy,
     Deallocate,
@@ -49,7 +49,6 @@ from viewlet.pgwire.statements import (
     Subscribe,
     Transaction,
     Unlisten,
-    statement_of,
 )
 from viewlet.pgwire.wire import Gone, Wire
 from viewlet.sql.script import split

@@ -21,7 +21,7 @@ from viewlet.pgwire.described import Described
 from viewlet.pgwire.errors import WireError
 from viewlet.pgwire.functions import FUNCTION_NAMES, PREFIX
 from viewlet.pgwire.parameters import is_quantifier, of_cast, type_name
-from viewlet.pgwire.statements import DIALECT
+from viewlet.pgwire.reader import DIALECT
 from viewlet.pgwire.types import NUMERIC
 
 VERSION = "15.0"
@@ -111,6 +111,8 @@ def _name_of(projection: exp.Expr) -> str | None:
             return of_cast(projection.to).name if name in (None, "?column?") else name
         case exp.Dot(expression=inner):
             return _name_of(inner) if isinstance(inner, exp.Func) else inner.name
+        case exp.Filter(this=called) | exp.Window(this=called) | exp.WithinGroup(this=called):
+            return _name_of(called)
         case exp.Case():
             return "case"
         case exp.AtTimeZone():

@@ -266,7 +266,8 @@ class _Reader:
 
     def _sqlglot_statement(self) -> Statement:
         if self.tokens[0].token_type is TokenType.VAR:
-            raise self._unknown()  # no statement begins with a name: a word is misspelled
+            word, place = self.tokens[0].text.upper(), _at(self.tokens[0])
+            raise SqlError(f"{word} begins no statement{place}; {choices(word, STATEMENTS)}")
         node = read_statement(self._rest_in_place(), self.dialect)
         match node:
             case exp.Query():
@@ -282,13 +283,11 @@ class _Reader:
             case exp.Merge():
                 return merge_of(node)
             case _:
-                raise self._unknown()
-
-    def _unknown(self) -> UnsupportedError:
-        what = self.tokens[0].text.upper()
-        return UnsupportedError(
-            f"the statement {what} is not supported{_at(self.tokens[0])}; {choices(what, STATEMENTS)}"
-        )
+                what = self.tokens[0].text.upper()
+                raise UnsupportedError(
+                    f"the statement {what} is not supported{_at(self.tokens[0])}; "
+                    f"there are {', '.join(STATEMENTS)}"
+                )
 
     def _rest_as_query(self) -> exp.Query:
         if self.index == len(self.tokens):

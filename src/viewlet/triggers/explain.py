@@ -36,7 +36,8 @@ def _lines(program: Program, view: str, searches: Ordered) -> Iterator[str]:
     for table, trigger in program.triggers.items():
         yield ""
         kept = len({statement.target for statement in trigger.statements})
-        yield f"  one change of {table}: {kept} maps, {_total(trigger.statements, searches, names)}"
+        maps = f"{kept} map{'s' * (kept != 1)}"
+        yield f"  one change of {table}: {maps}, {_total(trigger.statements, searches, names)}"
         yield from (f"    {line}" for line in _unreferred(program, table))
         for statement in trigger.statements:
             yield f"    {show_statement(statement)}"
