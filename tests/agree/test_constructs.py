@@ -255,6 +255,29 @@ def test_a_batch_beyond_the_memory_limit_is_refused_and_undone():
     assert engine.output("v") == {}
 
 
+@pytest.mark.parametrize(
+    "query", ["SELECT g, SUM(g) n FROM t GROUP BY g", "SELECT s, g, COUNT(*) n FROM t GROUP BY s, g"]
+)
+def test_rows_beyond_the_memory_limit_are_refused_one_by_one(query):
+    """Tables that may not grow run denser, and refuse new keys while there is room to undo them."""
+    catalog = catalog_of("CREATE TABLE t (g BIGINT NOT NULL, s VARCHAR(20))")
+    engine = NativeEngine(flags=QUICK, limit=1_000_000)
+    engine.create("v", compile_query(query, catalog), catalog, {"t": {}}, "auto")
+    accepted, refused = [], 0
+    while refused < 3_000:
+        row = len(accepted) + refused, str(len(accepted) % 3)
+        try:
+            engine.apply("t", [Change(row, 1)], "tuple", frozenset())
+            accepted.append(row)
+        except MemoryError:
+            refused += 1
+    assert sum(engine.output("v").values()) == len(accepted) > 1_000
+    engine.apply("t", [Change(accepted[0], 1)], "tuple", frozenset())  # a key that is there needs no memory
+    for row in [accepted[0], *accepted]:
+        engine.apply("t", [Change(row, -1)], "tuple", frozenset())
+    assert engine.output("v") == {}
+
+
 def test_patterns_and_parts_of_strings():
     """LIKE with any escape and SUBSTRING at any place, over strings that try to confuse them."""
     catalog = catalog_of("CREATE TABLE t (s VARCHAR(20))")

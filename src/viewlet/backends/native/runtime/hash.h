@@ -102,6 +102,10 @@ typedef struct {
 
 enum { VL_INDEX_BITS = 6 }; /* few groups seldom share a slot then: a collision costs a misprediction each time */
 
+/* Where a table that cannot grow asks again for every new key, which brings VL_E_MEMORY: what is left of it is
+ * for the other keys of a change that is refused, and is undone from a state that is whole. */
+VL_INLINE uint64_t vl_last_mark(uint64_t dense) { return dense - dense / 32 - 2; }
+
 VL_INLINE uint32_t vl_hash32(uint64_t hash) { return (uint32_t)(hash >> 32); }
 
 VL_INLINE vl_probe vl_index_probe(const vl_arena *a, const vl_index *ix, uint32_t hash) {
@@ -125,8 +129,8 @@ VL_SHARED void vl_index_prefetch(const vl_arena *a, const vl_index *ix, uint32_t
 VL_LENT bool vl_index_init(vl_arena *a, vl_index *ix);
 /* Forgets all ids. A table much larger than they needed becomes smaller: what was in it came once. */
 VL_LENT void vl_index_clear(vl_arena *a, vl_index *ix);
-/* Makes room for one more id. When the limit is in the way the table runs denser instead: only a table
- * that is 15/16 full and cannot grow refuses. */
+/* Makes room for one more id. When the limit is in the way the table runs denser instead, up to its last mark;
+ * only a table that is 15/16 full and cannot grow refuses. */
 VL_LENT bool vl_index_make_room(vl_arena *a, vl_index *ix);
 /* Tables that lost most of their ids shrink, so that scans and images stay in proportion. */
 VL_LENT void vl_index_shrink(vl_arena *a, vl_index *ix);
@@ -216,7 +220,7 @@ VL_LENT void vl_index_clear(vl_arena *a, vl_index *ix) {
 VL_LENT bool vl_index_make_room(vl_arena *a, vl_index *ix) {
     uint64_t dense = ((uint64_t)ix->mask + 1) / 16 * 15;
     if (vl_index_resize(a, ix, 33 - ix->shift)) return true;
-    ix->grow_at = dense;
+    ix->grow_at = vl_last_mark(dense);
     return ix->count < dense;
 }
 

@@ -117,12 +117,12 @@ VL_FUNCTION void VL_M(_find_batch)(const vl_arena *a, const vl_map_inplace *m, c
 
 /* The table is at its mark: grow it, or run denser while the limit is in the way. NULL = there is room. */
 VL_COLD VL_M(_record) * VL_M(_make_room)(vl_arena *a, vl_map_inplace *m, const VL_M(_key) * key) {
-    uint64_t dense = m->size - m->size / 16 - 1;
-    if (VL_M(_resize)(a, m, vl_inplace_more(m->size))) return NULL;
-    m->grow_at = dense;
-    if (m->count < dense) return NULL;
-    VL_M(_record) *r = VL_M(_find)(a, m, key);
+    uint64_t dense = m->size - m->size / 16 - 1, last = vl_last_mark(dense);
+    VL_M(_record) *r = m->count < last ? NULL : VL_M(_find)(a, m, key);
     if (r) return r;
+    if (VL_M(_resize)(a, m, vl_inplace_more(m->size))) return NULL;
+    m->grow_at = last;
+    if (m->count < dense) return NULL;
     a->errors |= VL_E_LOST;
     r = vl_at(a, m->scratch);
     memset(r, 0, sizeof *r);
