@@ -28,7 +28,7 @@ h3 + p { margin-top: 0; } .quiet { opacity: .75; }
 dl { display: grid; grid-template-columns: repeat(auto-fit, minmax(9rem, 1fr)); gap: .7rem; margin: 1rem 0; }
 dl div { background: var(--faint); border-radius: .4rem; padding: .6rem .9rem; }
 dt { font-size: .8rem; opacity: .75; } dd { margin: 0; font-size: 1.4rem; font-weight: 600; }
-.plots { display: grid; grid-template-columns: repeat(auto-fit, minmax(26rem, 1fr)); gap: 1rem; }
+.plots { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(26rem, 100%), 1fr)); gap: 1rem; }
 table { border-collapse: collapse; margin: .5rem 0 1rem; } th, td { padding: .15rem .7rem; text-align: left; }
 th { border-bottom: 1px solid var(--faint); } td.n { text-align: right; font-variant-numeric: tabular-nums; }
 .wide { overflow-x: auto; }
