@@ -165,7 +165,7 @@ def test_without_a_compiler_or_headers_views_are_interpreted_and_it_is_said(miss
         case "compiler":
             monkeypatch.setattr(build, "find_compiler", lambda: None)
         case "headers":
-            monkeypatch.setattr(build.sysconfig, "get_paths", lambda: {"include": str(tmp_path)})
+            monkeypatch.setattr(build, "python_headers", lambda: tmp_path)
     word = {"compiler": "no C compiler", "headers": r"no Python\.h"}[missing]
     with pytest.warns(RuntimeWarning, match=f"{word}.*reference engine"):
         assert isinstance(engine_for("auto", "auto"), ReferenceEngine)

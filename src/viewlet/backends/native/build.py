@@ -140,10 +140,15 @@ def obstacle() -> str | None:
     """
     if find_compiler() is None:
         return _NO_COMPILER
-    headers = Path(sysconfig.get_paths()["include"])
-    if not (headers / "Python.h").exists():
-        return f"no Python.h in {headers}: install the headers of this Python (python3-dev, python3-devel)"
+    if not (python_headers() / "Python.h").exists():
+        return f"no Python.h in {python_headers()}: install its package (python3-dev, python3-devel)"
     return None
+
+
+@lru_cache(maxsize=1)
+def python_headers() -> Path:
+    """Where the headers of this Python are, if they are installed."""
+    return Path(sysconfig.get_paths()["include"])
 
 
 def _words(variable: str) -> tuple[str, ...]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import sysconfig
 import tempfile
 from collections.abc import Callable, Sequence
 from functools import lru_cache
@@ -21,6 +20,7 @@ from viewlet.backends.native.build import (
     CompilerError,
     compile_library,
     flags_for,
+    python_headers,
 )
 from viewlet.backends.native.emit import Source
 from viewlet.backends.native.forms import cell_kind
@@ -185,7 +185,7 @@ class OpenProgram(Protocol):
 @lru_cache(maxsize=1)
 def bridge() -> Any:
     """The extension module, compiled on first use."""
-    flags = (*BASELINE_FLAGS, "-isystem", sysconfig.get_paths()["include"])
+    flags = (*BASELINE_FLAGS, "-isystem", str(python_headers()))
     path = compile_library((RUNTIME / "bridge.c").read_text(encoding="utf-8"), flags=flags)
     loader = ExtensionFileLoader("viewlet_bridge", str(path))
     specification = importlib.util.spec_from_loader("viewlet_bridge", loader, origin=str(path))
