@@ -37,6 +37,8 @@ SHAPES = {
     "(SELECT SUM(v) FROM r)",
     "open from above": "SELECT COUNT(*) AS x FROM r WHERE (SELECT COUNT(*) FROM r q WHERE r.p < q.p) "
     "BETWEEN 1 AND 4",
+    "either end": "SELECT SUM(v) AS x FROM r WHERE 4 * (SELECT SUM(v) FROM r q WHERE q.p <= r.p) < "
+    "(SELECT SUM(v) FROM r) OR 4 * (SELECT SUM(v) FROM r q WHERE q.p <= r.p) > (SELECT 3 * SUM(v) FROM r)",
     "by group": "SELECT a, SUM(v) AS x FROM r WHERE (SELECT COUNT(*) FROM r q WHERE q.p < r.p) < 3 "
     "GROUP BY a",
     "within a group": "SELECT SUM(r.v) AS x FROM r, r s WHERE r.a = s.a AND r.p < s.p",

@@ -36,6 +36,25 @@ def test_paths_are_named_with_their_cost(path: str) -> None:
     assert path in viewlet.compile(PATHS[path], SCHEMA).explain()
 
 
+ABOVE = "(SELECT SUM(a.volume) FROM bids a WHERE a.price > b.price)"
+TOTAL = "(SELECT SUM(c.volume) FROM bids c)"
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        f"{TOTAL} > 4 * {ABOVE} OR {ABOVE} < 100",
+        f"{TOTAL} > 4 * {ABOVE} OR {TOTAL} < 2 * {ABOVE}",
+        f"{TOTAL} > 4 * {ABOVE} OR {ABOVE} > (SELECT AVG(c.volume) FROM bids c WHERE c.broker = 7)",
+    ],
+)
+def test_either_of_two_conditions_is_searched(condition: str) -> None:
+    """Whether they hold on the same side of an edge or on both sides of two."""
+    explained = viewlet.compile(f"SELECT SUM(b.volume) FROM bids b WHERE {condition}", SCHEMA).explain()
+    assert "threshold search along bids" in explained
+    assert "general algorithm" not in explained
+
+
 @pytest.mark.parametrize("function", ["sum", "max"])
 @pytest.mark.parametrize(("way", "cost"), [("s", "O(log m + log v)"), ("p", "O(log m x log v)")])
 def test_what_is_computed_on_the_way_costs_no_search(function: str, way: str, cost: str) -> None:

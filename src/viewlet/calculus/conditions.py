@@ -30,7 +30,13 @@ def condition_factors(condition: Scalar) -> Iterator[Cond]:
 
 
 def _without_nulls(condition: Scalar) -> list[Scalar]:
-    """``a < CASE WHEN c THEN NULL ELSE x END  ->  c is not TRUE AND a < x``: sums over nothing are such."""
+    """``a < CASE WHEN c THEN NULL ELSE x END  ->  c is not TRUE AND a < x``: sums over nothing are such.
+
+    In each branch of an OR likewise, whose conditions an ordered index then finds (``triggers/isolate.py``).
+    """
+    if isinstance(condition, Call) and condition.op == "or":
+        branches = ([p for c in conjuncts(branch) for p in _without_nulls(c)] for branch in condition.args)
+        return [call("or", *(call("and", *parts) for parts in branches))]
     if not (isinstance(condition, Call) and condition.op in COMPARISONS):
         return [condition]
     guards: list[Scalar] = []

@@ -43,7 +43,7 @@ from viewlet.calculus.nodes import (
 from viewlet.calculus.schedule import binds_keys
 from viewlet.calculus.solve import computable, solve_equalities
 from viewlet.core.names import Names
-from viewlet.core.scalar import Call, Const, Var, call, variables
+from viewlet.core.scalar import Call, Const, Var, call, conjuncts, variables
 from viewlet.core.types import BIGINT
 from viewlet.triggers.maps import MapRegistry
 
@@ -247,11 +247,11 @@ def _without_or(term: Term, given: frozenset[str]) -> list[Term]:
         match factor:
             case Cond(Call("or", (a, b))) if any(v.name not in given for v in variables(factor.scalar)):
                 rest = tuple(f for f in term.factors if f is not factor)
-                both = (Cond(a), Cond(b))
+                one, other = (tuple(map(Cond, conjuncts(branch))) for branch in (a, b))
                 split = [
-                    Term((*rest, both[0]), term.coefficient),
-                    Term((*rest, both[1]), term.coefficient),
-                    Term((*rest, *both), -term.coefficient),
+                    Term((*rest, *one), term.coefficient),
+                    Term((*rest, *other), term.coefficient),
+                    Term((*rest, *one, *other), -term.coefficient),
                 ]
                 return [new for each in split for new in _without_or(each, given)]
     return [term]
