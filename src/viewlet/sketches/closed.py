@@ -1,4 +1,4 @@
-"""Conditions closed in a direction: if a row satisfies one, so does its counterpart, whose values moved (S3)."""
+"""Conditions closed in a direction: if a row satisfies one, so does its counterpart that moved (S3)."""
 
 from __future__ import annotations
 
