@@ -144,7 +144,8 @@ class Feed:
         arrays = {column.name: by_name[column.name] for column in self._columns}
         for partition in self._partitions:
             arrays[fragment_column(partition)] = fragments_of(partition, by_name[partition.column])
-        arrays[WEIGHT] = pc.cast(rows.columns[-1], pa.int64())
+        weights = rows.columns[-1]
+        arrays[WEIGHT] = weights if weights.type == pa.int64() else pc.cast(weights, pa.int64())
         return pa.table(arrays)
 
 

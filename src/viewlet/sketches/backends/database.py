@@ -230,8 +230,8 @@ class Streams(ViewletDatabase):
     staged_fragment = fragment
 
     def view_marks(self, name: str) -> list[Value]:
-        """Fragments by way of Arrow, in any order: they are read after every batch, into a set."""
-        marks: list[Value] = self._database.unordered(name).column(0).to_pylist()
+        """Fragments, never NULL and in any order, by way of an array: read after every batch, into a set."""
+        marks: list[Value] = self._database.unordered(name).column(0).to_numpy().tolist()
         return marks
 
     def view_rows(self, name: str) -> pa.Table:

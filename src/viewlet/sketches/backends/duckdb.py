@@ -411,7 +411,7 @@ class DuckDB:
     def _recent(self, name: str) -> pa.Table:
         """The changes of a table that are staged and at hand."""
         recent = [e.rows for e in self._memory.applied if e.version > self._since and e.name == name]
-        return pa.concat_tables(recent)
+        return recent[0] if len(recent) == 1 else pa.concat_tables(recent)
 
     def staged_limits(self, table: Table, column: Column) -> tuple[Value, Value]:
         """Of the batches at hand, or of the log."""
