@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from sketches.databases import load, random_data, result
+from sketches.databases import arrow_result, load, random_data, result
 from viewlet import sketches
 from viewlet.errors import ViewletError
 from viewlet.sketches.state import Keep
@@ -177,3 +177,25 @@ def test_unknown_changes_are_checked_too() -> None:
     connection.execute("INSERT INTO r VALUES (1, 1, 2, -7)")
     with pytest.raises(sketches.SketchError, match=r"r\.d >= 0"):
         store.query(text, use="always")
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "NOT (count(*) < 0 AND sum(d) < 3)",
+        "NOT (count(*) > 2 OR sum(d) < 3)",
+        "(count(*) > 2 AND sum(d) > 3) IS NULL",
+        "(count(*) > 2 OR sum(d) > 9) = (min(d) > 1 AND max(d) < 5)",
+        "CASE WHEN count(*) > 2 AND NOT (sum(d) > 3 AND min(d) > 0) THEN 1 ELSE 0 END = 1",
+    ],
+)
+def test_nested_conditions_keep_their_meaning(condition: str) -> None:
+    """What is written for a database says the same as the plan, however it is nested."""
+    connection = load(random_data(Random(4), 20))
+    text = f"SELECT a FROM r WHERE NOT (b = 1 AND c = 2) GROUP BY a HAVING {condition}"
+    for way in ("two_pass", "instrumented"):
+        store = sketches.open(connection)
+        sketch = store.capture(text, on="r.a", ranges=[1, 2, 3, 4, 5], way=way, keep="reference")
+        values = [row[0] for row in connection.execute(text).fetchall()]
+        assert sketch.fragments == {-1 if a is None else min(max(a, 0), 5) for a in values}
+        assert arrow_result(store.query(text, use="always")) == result(connection, text)

@@ -219,7 +219,8 @@ def scalar_to_sql(scalar: Scalar) -> exp.Expr:
 
 def _call(scalar: Call, op: str, args: list[exp.Expr]) -> exp.Expr:
     if op in ("and", "or"):
-        return (exp.and_ if op == "and" else exp.or_)(*args, copy=False)
+        # In parentheses of its own: what stands around it, NOT or IS NULL, may bind more tightly.
+        return exp.paren((exp.and_ if op == "and" else exp.or_)(*args, copy=False), copy=False)
     if op in _BINARY:
         return exp.paren(_BINARY[op](this=args[0], expression=args[1]), copy=False)
     if op in _CALLS:
