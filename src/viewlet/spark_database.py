@@ -29,6 +29,7 @@ from viewlet.kept import OnConflict
 from viewlet.spark_journal import attach_folder
 from viewlet.sql import parse
 from viewlet.sql.foreign import spark_means
+from viewlet.subscriptions import Subscription
 from viewlet.values import to_arrow
 from viewlet.workers import Traffic
 
@@ -150,6 +151,21 @@ class SparkDatabase(Database):
     def to_spark(self, name: str) -> Any:
         """The present rows of a table or view as a DataFrame."""
         return self._spark.createDataFrame(self.read([name])[name])
+
+    def register(self, view: str, name: str | None = None) -> Subscription:
+        """Give a view's rows to Spark SQL as a temporary view of the session, anew whenever they change.
+
+        It has the view's name, or another one. A query that has begun keeps the rows that it began with. Once
+        the subscription is closed, the rows of that time stay.
+        """
+        chosen = quoted(view if name is None else name)
+
+        def refresh(_: object = None) -> None:
+            self.to_spark(view).createOrReplaceTempView(chosen)
+
+        subscription = self.view(view).subscribe(refresh)
+        refresh()
+        return subscription
 
     def sql(self, text: str) -> pa.Table:
         """The result of an ad-hoc query, answered by Spark SQL; views of the session are left alone."""

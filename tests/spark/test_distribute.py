@@ -40,12 +40,13 @@ from viewlet.backends.spark.nodes import (
     relations,
 )
 from viewlet.backends.spark.place import place
+from viewlet.backends.spark.route import By, Router
 from viewlet.backends.spark.site import Changes
 from viewlet.backends.spark.spread import find_spread
 from viewlet.backends.spark.text import show_distributed
 from viewlet.backends.spark.top import find_tops
-from viewlet.calculus.nodes import Delta, Exists, Extremum, Lift, Query, Term, factor_variables
-from viewlet.core.scalar import Var
+from viewlet.calculus.nodes import Delta, Exists, Extremum, Lift, MapRef, Query, Term, factor_variables
+from viewlet.core.scalar import Const, Var
 from viewlet.core.types import BIGINT, BOOLEAN, DATE, DOUBLE, VARCHAR, Type, decimal, wide
 from viewlet.errors import CompileError, ValueRangeError
 from viewlet.sql import compile_query
@@ -322,3 +323,15 @@ def test_partitions_are_in_range_and_spread(value: object) -> None:
     assert partition_of(value, 3) in range(3)  # type: ignore[arg-type]
     counts = [partition_of(i, 4) for i in range(400)]
     assert min(counts.count(p) for p in range(4)) > 60
+
+
+def test_a_change_that_matches_a_constant_is_copied_whole() -> None:
+    """A copy of it has no column with the constant, by which it could be cut."""
+    three, b = Const(3, BIGINT), Var("b", BIGINT)
+    router = Router({"m": Dist(0)}, Local())
+    change = Delta("r", (("a", three), ("b", b)))
+    (fetch,) = router.needed(change, By(three)) or ()
+    assert (fetch.movement, fetch.position) == ("Broadcast", None)
+    meeting = Term((change, MapRef("m", (three, b), BIGINT)))
+    legs = router.route(meeting, (b,), Dist(0))
+    assert all(fetch.position is None for leg in legs for fetch in leg.fetches if fetch.atom == change)

@@ -166,6 +166,21 @@ STATEMENTS = (
 )
 
 
+def test_temporary_views_are_renewed(spark: Any, db: Database) -> None:
+    db.execute("CREATE MATERIALIZED VIEW totals AS SELECT g, sum(v) AS v FROM r GROUP BY g")
+    kept, other = db.register("totals"), db.register("totals", "other name")  # type: ignore[attr-defined]
+    assert spark.table("totals").count() == 0
+    db.insert("r", [(1, "a", 5), (2, "b", 7), (3, "a", 1)])
+    assert sorted(map(tuple, spark.sql("SELECT * FROM totals").collect())) == [("a", 6), ("b", 7)]
+    kept.close()
+    db.delete("r", [(2, "b", 7)])
+    assert spark.table("totals").count() == 2
+    assert list(map(tuple, spark.table("`other name`").collect())) == [("a", 6)]
+    other.close()
+    for name in ("totals", "other name"):
+        spark.catalog.dropTempView(name)
+
+
 def test_statements_change_tables(spark: Any) -> None:
     with viewlet.connect(spark) as there, viewlet.connect(backend="reference") as here:
         for db in (there, here):

@@ -60,7 +60,7 @@ class SparkEngine:
         native: bool = True,
     ) -> None:
         self._native = native
-        self._compiler = Compiler(Catalog())
+        self._compiler = Compiler(Catalog(), searches=True)
         self._make = cluster
         self._partition_by = dict(partition_by or {})
         self._queries: dict[str, Query] = {}

@@ -287,7 +287,7 @@ class Router:
         source = self.changes_at
         if isinstance(stop, Local):
             return () if isinstance(source, Local) else (Fetch(atom, "Gather", None, MOVED_CHANGE),)
-        if isinstance(stop, By) and stop.argument in arguments(atom) and _is_visible(stop.argument, inner):
+        if isinstance(stop, By) and _is_column(stop.argument, atom) and _is_visible(stop.argument, inner):
             movement: Movement = "Scatter" if isinstance(source, Local) else "Repart"
             return (Fetch(atom, movement, arguments(atom).index(stop.argument), MOVED_CHANGE),)
         return (Fetch(atom, "Broadcast", None, MOVED_CHANGE),)
@@ -315,7 +315,7 @@ class Router:
                     return False
                 return (isinstance(where, Dist) and keys[where.position] == x) or (heavy and x in keys)
             case Delta():
-                return x in arguments(factor)
+                return _is_column(x, factor)
             case Exists(keys, query, False):
                 return x in keys and all(
                     any(self._anchors(f, x, heavy) for f in term.factors) for term in query
@@ -365,6 +365,11 @@ def _candidates(pending: Iterable[Factor], bound: frozenset[str]) -> list[Argume
 def _is_visible(x: Argument, inner: frozenset[str] | None) -> bool:
     """May a nested query mean the same by x? Constants and parameters are the same everywhere."""
     return isinstance(x, Const) or is_parameter(x) or inner is None or x.name in inner
+
+
+def _is_column(x: Argument, change: Delta) -> bool:
+    """Does a copy of a change have a column to cut it by? What is matched to a constant has none."""
+    return isinstance(x, Var) and x in arguments(change)
 
 
 def _counts(factor: Factor) -> bool:
