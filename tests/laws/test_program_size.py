@@ -70,3 +70,25 @@ def test_auto_recomputes() -> None:
         with pytest.raises(CompileError, match=r"'strict' is not incremental: r: .* is recomputed"):
             database.execute(f"CREATE MATERIALIZED VIEW strict REFRESH INCREMENTAL STRICT AS {LARGE}")
         assert "strict" not in database.catalog
+
+
+@pytest.mark.parametrize("backend", ["reference", pytest.param("native", marks=pytest.mark.native)])
+@pytest.mark.parametrize(
+    ("sql", "rows"),
+    [
+        ("SELECT * FROM w", 3),
+        ("SELECT DISTINCT * FROM w", 2),
+        ("SELECT x.*, y.c1 AS other FROM w AS x LEFT JOIN w AS y ON x.c99 = y.c0", 5),
+        ("SELECT * FROM w EXCEPT SELECT * FROM w WHERE c0 > 1", 1),
+    ],
+)
+def test_a_table_of_a_hundred_columns(backend: str, sql: str, rows: int) -> None:
+    """An atom with many unknown arguments comes late in the order of a product, and still comes."""
+    one, two = (1,) * 100, (*(2,) * 99, None)
+    with viewlet.connect(backend=backend) as database:
+        database.execute(f"CREATE TABLE w ({', '.join(f'c{i} INT' for i in range(100))})")
+        database.execute(f"CREATE MATERIALIZED VIEW v AS {sql}")
+        database.insert("w", [one, two, one])
+        assert len(database.view("v").rows()) == rows
+        database.delete("w", [one, one])
+        assert all(row[:100] == two for row in database.view("v").rows())

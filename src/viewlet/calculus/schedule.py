@@ -10,6 +10,7 @@ told to be brief, as a change, which is smaller than what it meets.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable
 from functools import lru_cache
 from typing import TypeAlias
@@ -35,7 +36,7 @@ from viewlet.calculus.nodes import (
 from viewlet.core.scalar import Call, Const, Scalar, Var, variables
 from viewlet.errors import CalculusError
 
-NEVER = 1_000
+NEVER = sys.maxsize  # more than the widest table costs
 
 Single: TypeAlias = Callable[[MapRef, set[str]], bool]
 """Has a map one entry at most that agrees with the arguments that are known?"""
