@@ -18,6 +18,9 @@ CREATE TABLE s (a BIGINT NOT NULL, c DECIMAL(6,2));
 UNSUPPORTED = {
     "SELECT a, lag(b) OVER (ORDER BY a) AS x FROM r": "LAG.b. over .* line 1, column 11",
     "SELECT a FROM r QUALIFY row_number() OVER (ORDER BY a) = 1": "whose order is not decided",
+    "SELECT sum(a) OVER (ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING EXCLUDE CURRENT ROW) AS x "
+    "FROM r": "EXCLUDE CURRENT ROW in a frame",
+    "SELECT sum(a) OVER (ORDER BY a GROUPS BETWEEN 1 PRECEDING AND CURRENT ROW) FROM r": "the frame GROUPS",
     "WITH RECURSIVE w AS (SELECT 1 AS n) SELECT n FROM w": "RECURSIVE",
     "SELECT * FROM r JOIN s USING (a) PIVOT (sum(b) FOR a IN (1, 2))": "PIVOT behind a join",
     "SELECT a FROM r LATERAL VIEW explode(t) x AS y": "LATERAL VIEW",

@@ -69,6 +69,7 @@ def delta(query: Query, event: Event, names: Names) -> Query:
 def delta_term(term: Term, event: Event, names: Names) -> Query:
     """The change of one term, multiplied out but not yet simplified."""
     changing = [f for f in term.factors if isinstance(f, Rel) and f.table == event.table.name]
+    names.check((2 ** len(changing) - 1) * len(changing))  # each of its products names every occurrence
     affected = [a for f in term.factors if (a := affected_by(f, event, names)) is not None]
     touched = {id(f) for f in changing} | {id(a.old) for a in affected}
     constant = tuple(f for f in term.factors if id(f) not in touched)

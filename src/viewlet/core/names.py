@@ -27,11 +27,15 @@ class Names:
         while name in self._taken:
             n += 1
             name = f"{stem}_{n}"
-        if self._most is not None and len(self._taken) >= self._most:
+        self.check(len(self._taken) + 1)
+        self._next[stem] = n
+        self._taken.add(name)
+        return name
+
+    def check(self, count: int) -> None:
+        """Refuse what has that many names, new ones or not."""
+        if self._most is not None and count > self._most:
             raise ProgramSizeError(
                 f"the changes of the query take more than {self._most:,} names to write down: split it into "
                 "several views, or have it recomputed (REFRESH FULL)"
             )
-        self._next[stem] = n
-        self._taken.add(name)
-        return name

@@ -290,7 +290,8 @@ def _key_members(at: CRecord, positions: Iterable[int]) -> list[Member]:
     members = [
         (kind, f"k{i}", size) for i in positions for kind, size in [stored_form(at.record.keys[i].type)]
     ]
-    if _mask(at, positions):
+    if mask := _mask(at, positions):
+        assert mask >> 32 == 0, "a NULL flag for which there is no bit"
         members.append(("uint32_t", "nulls", 4))
     return members
 

@@ -67,6 +67,8 @@ def seen(
     ['e.a >= a - 5 OR a IS NULL']
     """
     spec = window.args.get("spec")
+    if spec is not None and (excluded := spec.args.get("exclude")):
+        raise unsupported(window, f"EXCLUDE {excluded} in a frame", "subtract what it would leave out")
     if not order.keys:
         if spec is not None and not _is_whole(spec):
             raise unsupported(window, "a frame without an order", "add ORDER BY")
@@ -76,7 +78,7 @@ def seen(
         return
     start, end = spec.args["start"], spec.args.get("end") or "CURRENT ROW"
     is_counted = spec.args.get("kind") != "RANGE" and not _is_whole(spec)
-    if spec.args.get("exclude") or spec.args.get("kind") == "GROUPS":
+    if spec.args.get("kind") == "GROUPS":
         raise unsupported(window, f"the frame {spec.sql()}", "use RANGE, or whole partitions")
     if is_counted and not is_total():
         raise unsupported(window, f"the frame {spec.sql()} over rows whose order is not decided", TOTAL)
