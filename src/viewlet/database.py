@@ -254,7 +254,7 @@ class Database:
         table = self.catalog[name]
         if table.kind is not statement.kind:
             raise CatalogError(f"{name!r} is a {table.kind.value}: use DROP {table.kind.value} {name}")
-        self._refuse_if_read(name)
+        self._refuse_if_read(name, cascade=statement.cascade)
         self._tables.refuse_if_referred(name)
         self._journal.define(statement, self._version)
         if table.kind is TableKind.VIEW:
@@ -264,11 +264,18 @@ class Database:
             self._tables.drop(name)
             self.catalog = self.catalog.without(name)
 
-    def _refuse_if_read(self, name: str) -> None:
+    def _refuse_if_read(self, name: str, *, cascade: bool = False) -> None:
         readers = self._views.readers(name)
-        if readers:
-            kind = self.catalog[name].kind.value
-            raise CatalogError(f"{kind} {name!r} is read by the views {', '.join(readers)}: drop these first")
+        if not readers:
+            return
+        kind = self.catalog[name].kind.value
+        if cascade:  # several definitions would have to become durable as one
+            first = [view.name for view in reversed(self._views.affected([name]))]
+            raise UnsupportedError(
+                f"CASCADE is not supported: {kind} {name!r} is read by views; "
+                f"drop these first, in this order: {', '.join(first)}"
+            )
+        raise CatalogError(f"{kind} {name!r} is read by the views {', '.join(readers)}: drop these first")
 
     def _change(self, statement: parse.DataChange) -> Version:
         table = self._changeable(statement.table)

@@ -107,7 +107,7 @@ def test_every_run_of_a_suite(tree: Path, capfd: pytest.CaptureFixture[str]) -> 
 
 
 def test_unknown_suites_are_refused_with_the_choices(tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["bench", "nothing"]) == 1
+    assert main(["bench", "nothing"]) == 2
     assert "small, all" in capsys.readouterr().err
 
 

@@ -24,6 +24,7 @@ from hypothesis import strategies as st
 
 import viewlet
 from viewlet.connectors import Batch, ConnectorError, Files, following, forget, positions, run
+from viewlet.errors import CatalogError
 from viewlet.sql.catalog import Catalog
 
 DDL = (
@@ -194,6 +195,15 @@ def test_new_files_are_followed(tmp_path: Path) -> None:
                     assert time.monotonic() < end
                     time.sleep(0.01)
         assert db.table("t").rows() == [(number,) for number in range(5)]
+
+
+def test_a_table_that_is_missing_is_named_with_the_tables_that_exist(tmp_path: Path) -> None:
+    (tmp_path / "1.csv").write_text("a\n1\n")
+    with viewlet.connect(backend="reference") as db:
+        db.execute("CREATE TABLE t (a BIGINT)")
+        with pytest.raises(CatalogError, match=r"there is no table or view 'nix'; existing: t$"):
+            run(db, Files(tmp_path, "nix"))
+        assert list(db.catalog) == ["t"]
 
 
 def test_a_failure_while_following_is_raised(tmp_path: Path) -> None:

@@ -212,7 +212,7 @@ def test_names_that_exist_or_do_not(db: Any) -> None:
     ):
         with pytest.raises(CatalogError, match=message):
             call()
-    db.execute("DROP TABLE IF EXISTS nowhere; DROP MATERIALIZED VIEW v; DROP TABLE r")
+    db.execute("DROP TABLE IF EXISTS nowhere; DROP MATERIALIZED VIEW v RESTRICT; DROP TABLE r CASCADE")
     assert db.catalog.keys() == set()
 
 
@@ -244,6 +244,11 @@ def test_views_on_views_are_one_commit(db: Any) -> None:
         db.execute("DROP MATERIALIZED VIEW b")
     with pytest.raises(CatalogError, match="TABLE 'r' is read by the views a, c"):
         db.execute("DROP TABLE r")
+    for statement, first in (("DROP TABLE r CASCADE", "c, b, a"), ("DROP MATERIALIZED VIEW b CASCADE", "c")):
+        with pytest.raises(UnsupportedError, match=f"drop these first, in this order: {first}$"):
+            db.execute(statement)
+    with pytest.raises(CatalogError, match="TABLE 'r' is read by the views a, c"):
+        db.execute("DROP TABLE r RESTRICT")
     with pytest.raises(CatalogError, match="read by the views b"):
         db.execute("CREATE OR REPLACE MATERIALIZED VIEW a AS SELECT g, 1 AS s FROM r")
 

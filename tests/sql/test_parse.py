@@ -70,7 +70,8 @@ def test_views(refresh: Refresh) -> None:
 
 def test_other_statements() -> None:
     assert one("REFRESH MATERIALIZED VIEW v") == RefreshView("v")
-    assert one("DROP MATERIALIZED VIEW v") == Drop("v", TableKind.VIEW)
+    assert one("DROP MATERIALIZED VIEW v") == one("DROP VIEW v RESTRICT") == Drop("v", TableKind.VIEW)
+    assert one("DROP TABLE r CASCADE") == Drop("r", TableKind.TABLE, cascade=True)
     assert one("EXPLAIN v") == Explain("v", "v")
     explain = one("EXPLAIN SELECT 1 AS x")
     assert isinstance(explain, Explain)

@@ -14,7 +14,15 @@ from collections.abc import Callable, Sequence
 from importlib.metadata import version
 
 from viewlet.cli import bench, demo, explain, run, serve, shell, shell_completion
-from viewlet.cli.outcome import DONE, FAILED, INTERRUPTED, UNAVAILABLE, UnavailableError
+from viewlet.cli.outcome import (
+    DONE,
+    FAILED,
+    INTERRUPTED,
+    UNAVAILABLE,
+    WRONG_USAGE,
+    UnavailableError,
+    UsageError,
+)
 from viewlet.errors import ViewletError
 
 COMMANDS = (demo, shell, explain, bench, run, serve, shell_completion)
@@ -25,15 +33,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = sys.argv[1:] if arguments is None else arguments
     if not given:
         parser().print_help(sys.stderr)
-        return UNAVAILABLE
+        return WRONG_USAGE
     options = parser().parse_args(given)
     try:
         with warnings.catch_warnings():
             warnings.showwarning = _note(options.command)
             return _run(options)
-    except UnavailableError as reason:
+    except (UsageError, UnavailableError) as reason:
         print(f"viewlet {options.command}: {reason}", file=sys.stderr)
-        return UNAVAILABLE
+        return WRONG_USAGE if isinstance(reason, UsageError) else UNAVAILABLE
     except (ViewletError, OSError, UnicodeDecodeError) as reason:
         if isinstance(reason, BrokenPipeError):
             # Whoever read our output has left, as `| head` does: no complaint, not even by the flush at exit.

@@ -16,8 +16,8 @@ from dataclasses import asdict
 from pathlib import Path
 
 from viewlet.bench.runner import Outcome, note_outcome, regenerate_docs, run_suite, write_index
-from viewlet.bench.suites import Suite, choose, find_benchmarks, find_suites
-from viewlet.cli.outcome import DONE, FAILED, UnavailableError
+from viewlet.bench.suites import BenchmarkError, Suite, choose, find_benchmarks, find_suites
+from viewlet.cli.outcome import DONE, FAILED, UnavailableError, UsageError
 
 NAME = "bench"
 
@@ -40,7 +40,10 @@ def run(options: argparse.Namespace) -> int:
     if options.suite is None:
         _list(list(suites.values()), as_json=options.json)
         return DONE
-    chosen = choose(suites, options.suite)
+    try:
+        chosen = choose(suites, options.suite)
+    except BenchmarkError as unknown:
+        raise UsageError(str(unknown)) from None
     outcomes = []
     for number, suite in enumerate(chosen, 1):
         outcomes.append(_run(suite, number, len(chosen), options))

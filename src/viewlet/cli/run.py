@@ -13,7 +13,7 @@ import sys
 from dataclasses import asdict
 from typing import Any
 
-from viewlet.cli.outcome import DONE, UnavailableError
+from viewlet.cli.outcome import DONE, UnavailableError, UsageError
 
 NAME = "run"
 
@@ -78,7 +78,7 @@ def session(master: str, settings: list[str]) -> Any:
     for setting in settings:
         key, equals, value = setting.partition("=")
         if not equals:
-            raise UnavailableError(f"--conf {setting}: write KEY=VALUE")
+            raise UsageError(f"--conf {setting}: write KEY=VALUE")
         builder = builder.config(key, value)
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")

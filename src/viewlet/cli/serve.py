@@ -22,7 +22,7 @@ from urllib.parse import quote
 
 from viewlet.cli.files import InputError, read_text, whole_number
 from viewlet.cli.options import add_engine_options, open_database
-from viewlet.cli.outcome import DONE
+from viewlet.cli.outcome import DONE, UsageError
 from viewlet.database import Database
 from viewlet.server import start
 
@@ -69,18 +69,18 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _source(text: str) -> Source:
-    from viewlet.connectors import ConnectorError, Files  # with all of Arrow's file formats: only if needed
+    from viewlet.connectors import Files  # with all of Arrow's file formats: only if needed
 
     table, separator, path = text.partition("=")
     if not (table and separator and path):
-        raise ConnectorError(f"--follow {text}: write TABLE=PATH")
+        raise UsageError(f"--follow {text}: write TABLE=PATH")
     return Files(path, table)
 
 
 def _tls(certificate: Path | None, key: Path | None) -> ssl.SSLContext | None:
     if certificate is None:
         if key is not None:
-            raise InputError("--key needs --certificate: the one that the key belongs to")
+            raise UsageError("--key needs --certificate: the one that the key belongs to")
         return None
     for path in filter(None, (certificate, key)):
         read_text(path)

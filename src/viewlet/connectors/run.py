@@ -52,7 +52,6 @@ def run(
     Without ``follow`` it returns when the source has nothing more now. ``interval`` is the pause in seconds
     before a source that had nothing is asked again.
     """
-    database.execute(DDL)
     stop = stop or threading.Event()
     known = positions(database, source.name)
     total = 0
@@ -96,6 +95,8 @@ def following(database: Database, source: Source, *, interval: float = 0.2) -> I
 
 
 def _commit(database: Database, source: str, batch: Batch) -> None:
+    if POSITIONS not in database.catalog:  # not earlier: a source that is refused leaves nothing behind
+        database.execute(DDL)
     moved = [(source, part, position) for part, position in batch.positions.items()]
     changes = dict(batch.changes)
     for table in batch.emptied:

@@ -218,8 +218,11 @@ class _Reader:
             if self._accept(*words):
                 exists = self._accept("IF", "EXISTS")
                 name = self._name()
+                cascade = self._accept("CASCADE")
+                if not cascade:
+                    self._accept("RESTRICT")  # the rule without a word, too
                 self._end()
-                return Drop(name, kind, exists)
+                return Drop(name, kind, exists, cascade)
         raise UnsupportedError(
             f"DROP {self._peek()} is not supported{self._here()}; "
             "there are TABLE, STREAM and MATERIALIZED VIEW"

@@ -51,11 +51,12 @@ class CreateView:
 
 @dataclass(frozen=True, slots=True)
 class Drop:
-    """DROP [STATIC] TABLE | STREAM | [MATERIALIZED] VIEW [IF EXISTS] name."""
+    """DROP [STATIC] TABLE | STREAM | [MATERIALIZED] VIEW [IF EXISTS] name [RESTRICT | CASCADE]."""
 
     name: str
     kind: TableKind
     if_exists: bool = False
+    cascade: bool = False
 
 
 @dataclass(frozen=True, slots=True)
