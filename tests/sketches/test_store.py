@@ -11,6 +11,7 @@ import duckdb
 import pyarrow as pa
 import pytest
 
+import viewlet
 from sketches.databases import arrow_result, load, random_changes, random_data, result
 from viewlet import sketches
 from viewlet.errors import CatalogError, DataError
@@ -151,9 +152,10 @@ def test_stores_that_come_and_go(keep: Any, seed: int) -> None:
     connection = load(data)
     text = "SELECT r.a FROM r, s WHERE r.b = s.x GROUP BY r.a HAVING sum(d) > 20"
     texts = (HAVING, text)
+    triggers = HAS_TRIGGERS and seed % 3 > 0
 
     def opened() -> sketches.Store:
-        store = sketches.open(connection)
+        store = sketches.open(connection, triggers=triggers)
         for query in texts if not store.sketches else ():
             options = {"eager": random.random() < 0.5, "maintain": "incremental", "keep": keep}
             store.capture(query, on="r.a", ranges=[1, 2, 3], **options)
@@ -173,7 +175,7 @@ def test_stores_that_come_and_go(keep: Any, seed: int) -> None:
             case "restart":
                 stores[place] = opened()
             case "behind":
-                statement = random.choice(BEHIND if HAS_TRIGGERS else BEHIND[:1])
+                statement = random.choice(BEHIND if triggers else BEHIND[:1])
                 random.choice([connection, connection.cursor()]).execute(statement)
                 data["r"] = connection.execute("FROM r").fetchall()
             case "fail":
@@ -230,6 +232,34 @@ def test_transactions_of_others_are_noticed_when_they_commit() -> None:
     sketch.refresh()
     assert sketch.costs.captures == 2
     assert arrow_result(store.query(HAVING, use="always")) == result(connection, HAVING)
+
+
+def test_tables_stay_without_triggers_where_that_is_asked() -> None:
+    """MERGE works; numbers of rows are noticed; a store that watches otherwise trusts nothing."""
+    connection = load({"r": [(1, 1, 1, 30), (3, 1, 1, 30)], "s": []})
+    store = sketches.open(connection, triggers=False)
+    sketch = store.capture(HAVING, on="r.a", ranges=[2, 3], maintain="incremental")
+    store.apply({"r": [(2, 1, 1, 99)]})
+    assert sketch.costs.captures == 1
+    connection.execute(
+        "MERGE INTO r USING (SELECT 5 AS a) s ON r.a = s.a WHEN NOT MATCHED THEN INSERT VALUES (5, 1, 1, 99)"
+    )
+    assert arrow_result(store.query(HAVING, use="always")) == result(connection, HAVING)
+    assert sketch.costs.captures == 2
+    store.apply({"r": [(3, 1, 1, 99), (1, 1, 1, 9)]})
+    store.apply({"r": [{"a": 5, "b": 1, "c": 1, "d": 99, "_weight": -1}]})
+    assert sketch.costs.captures == 2
+    assert arrow_result(store.query(HAVING, use="always")) == result(connection, HAVING)
+    other = sketches.open(connection)
+    other.capture(HAVING, on="r.a", ranges=[2, 3], maintain="incremental")
+    other.apply({"r": [(4, 1, 1, 99)]})
+    for each in (store, other):
+        assert arrow_result(each.query(HAVING, use="always")) == result(connection, HAVING)
+
+
+def test_only_tables_of_duckdb_do_without_triggers() -> None:
+    with pytest.raises(sketches.SketchError, match="triggers=False is for tables of DuckDB"):
+        sketches.open(viewlet.connect(), triggers=False)
 
 
 @pytest.mark.skipif(not HAS_TRIGGERS, reason="DuckDB has triggers since 2.0")

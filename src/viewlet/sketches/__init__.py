@@ -20,10 +20,12 @@ from viewlet.sketches.store import Store
 __all__ = ["ExhaustedError", "Sketch", "SketchError", "StaleError", "Store", "UnsafeError", "open"]
 
 
-def open(connection: Any, tables: Mapping[str, str | Path] | None = None) -> Store:
+def open(connection: Any, tables: Mapping[str, str | Path] | None = None, *, triggers: bool = True) -> Store:
     """The sketches of a database: a DuckDB or psycopg connection, a SparkSession, or a viewlet Database.
 
     With ``tables``, names of folders of Parquet files, a DuckDB connection or a SparkSession queries these.
+    ``triggers=False`` keeps triggers out of a DuckDB database, which refuses MERGE INTO a table that has any:
+    then an UPDATE behind the store's back is not noticed.
 
     >>> import duckdb
     >>> db = duckdb.connect()
@@ -39,13 +41,17 @@ def open(connection: Any, tables: Mapping[str, str | Path] | None = None) -> Sto
     [1, 2]
     """
     kind = f"{type(connection).__module__}.{type(connection).__qualname__}"
-    return Store(_backend(connection, kind, tables))
+    if not triggers and (tables is not None or "duckdb" not in kind.lower()):
+        raise SketchError(
+            "triggers=False is for tables of DuckDB: elsewhere there are none, or no way without"
+        )
+    return Store(_backend(connection, kind, tables, triggers))
 
 
-def _backend(connection: Any, kind: str, tables: Mapping[str, str | Path] | None) -> Backend:
+def _backend(connection: Any, kind: str, tables: Mapping[str, str | Path] | None, triggers: bool) -> Backend:
     """Each database's file is imported when it is asked for: none of them is a dependency of the others."""
     if "duckdb" in kind.lower() or kind.startswith("pyspark."):
-        return _columnar(connection, kind.startswith("pyspark."), tables)
+        return _columnar(connection, kind.startswith("pyspark."), tables, triggers)
     if tables is not None:
         raise SketchError(f"{kind} does not query Parquet files; give a DuckDB connection or a SparkSession")
     if kind.startswith("psycopg."):
@@ -61,7 +67,9 @@ def _backend(connection: Any, kind: str, tables: Mapping[str, str | Path] | None
     )
 
 
-def _columnar(connection: Any, spark: bool, tables: Mapping[str, str | Path] | None) -> Backend:
+def _columnar(
+    connection: Any, spark: bool, tables: Mapping[str, str | Path] | None, triggers: bool
+) -> Backend:
     from viewlet.sketches.backends.parquet import DuckDBEngine, Parquet, SparkEngine
 
     if tables is not None:
@@ -70,4 +78,4 @@ def _columnar(connection: Any, spark: bool, tables: Mapping[str, str | Path] | N
         raise SketchError("on Spark sketches are of Parquet files: open(session, tables={name: folder})")
     from viewlet.sketches.backends.duckdb import DuckDB
 
-    return DuckDB(connection)
+    return DuckDB(connection, triggers=triggers)

@@ -33,7 +33,7 @@ from viewlet.sketches.backends.base import (
 )
 from viewlet.sketches.backends.duckdb_restrictions import Restrictions
 from viewlet.sketches.backends.duckdb_state import Applied, Describe, Memory, State
-from viewlet.sketches.backends.duckdb_watch import HAS_TRIGGERS, LOST, Watch
+from viewlet.sketches.backends.duckdb_watch import HAS_TRIGGERS, LOST, RowCounts, Statements, Watch
 from viewlet.sketches.cost import Skipping
 from viewlet.sketches.lineage import by_value
 from viewlet.sketches.operators.base import Row
@@ -55,7 +55,7 @@ class DuckDB:
     small = 5_000_000
     large = 500_000
 
-    def __init__(self, connection: Any) -> None:
+    def __init__(self, connection: Any, *, triggers: bool = True) -> None:
         self._connection = connection
         self._described: object = None
         self._catalog = Catalog()
@@ -73,7 +73,9 @@ class DuckDB:
         ):
             connection.execute(statement)
         self._restrictions = Restrictions(self._fetch, self.limits)
-        self._watch = Watch(self._fetch, self._ask, SCHEMA)
+        self._watch: Watch = (
+            Statements(self._fetch, self._ask, SCHEMA) if triggers and HAS_TRIGGERS else RowCounts(self._ask)
+        )
         ((number, tables),) = self._fetch(f"SELECT number, tables FROM {SCHEMA}.state")
         state = State.read(number, tables)
         self._memory = Memory(state, logs=frozenset(state.tables))
@@ -274,7 +276,7 @@ class DuckDB:
     def apply(self, changes: Mapping[Table, Sequence[Change]], lagging: bool) -> None:
         """Write the version, which tells whether another store was there, then the tables, then logs."""
         batches = {table: weighted_batch(table, part) for table, part in changes.items()}
-        moves = {table.name: _moves(rows) for table, rows in batches.items()}
+        moves = {table.name: self._moves(rows) for table, rows in batches.items()}
         logged = lagging and self._keeps_log
         with self.snapshot():
             self._describe(lambda state: state.moved(moves, logged=logged))
@@ -373,12 +375,18 @@ class DuckDB:
         # Outside of a transaction triggers tell enough: whoever changes a table moves its mark. Without them
         # the version is read first: of two moments, it is the earlier one's, and what came between them is
         # noticed now, by the numbers of rows, or with the next look.
-        version = self._memory.state.number if HAS_TRIGGERS and not self._nested else self.version()
+        knows = self._watch.sees_every_change and not self._nested
+        version = self._memory.state.number if knows else self.version()
         counts = self._counts_at_hand(since, version, names)
         marks = self._marks([name for name in names if not (self._nested and name in self._counted)])
         if counts is None or not all(self._is_expected(name, mark) for name, mark in marks.items()):
             return None
         return version, {name: count for name, count in counts.items() if count}
+
+    def _moves(self, rows: pa.Table) -> int:
+        """How far a batch moves the mark of its table."""
+        signs = pc.min_max(rows[WEIGHT]).as_py()
+        return self._watch.moves(pc.sum(rows[WEIGHT]).as_py() or 0, signs["max"] == 1, signs["min"] == -1)
 
     def _marks(self, names: Sequence[str]) -> Mapping[str, int]:
         return self._watch.marks(names) if names else {}
@@ -466,12 +474,6 @@ class DuckDB:
     def saved(self) -> Mapping[str, bytes]:
         """The rows of that table."""
         return dict(self._fetch(f"SELECT name, content FROM {SCHEMA}.saved"))
-
-
-def _moves(rows: pa.Table) -> int:
-    """How far a batch moves the mark of its table."""
-    signs = pc.min_max(rows[WEIGHT]).as_py()
-    return Watch.moves(pc.sum(rows[WEIGHT]).as_py() or 0, signs["max"] == 1, signs["min"] == -1)
 
 
 def _sign(rows: pa.Table, compare: Callable[..., Any]) -> Any:
