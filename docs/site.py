@@ -198,6 +198,8 @@ def _document(page: Page, known: dict[str, Page], folder: Path) -> str:
     tokens = markdown.parse(page.text)
     _name_headings(tokens)
     for token in tokens:
+        if token.type == "fence":
+            token.content = token.content.rstrip() + "\n"  # an example ends with a blank line for doctest
         for child in token.children or ():
             for attribute in ("href", "src"):
                 if target := child.attrGet(attribute):
@@ -209,7 +211,7 @@ def _document(page: Page, known: dict[str, Page], folder: Path) -> str:
     )
     return (
         f"<!doctype html>\n<html lang=en><head>{head}</head>\n<body>{_navigation(page, known)}"
-        f"<main>\n{body}</main></body></html>\n"
+        f'<main><a class="menu" href="#pages">All pages</a>\n{body}</main></body></html>\n'
     )
 
 
@@ -222,7 +224,7 @@ def _navigation(page: Page, known: dict[str, Page]) -> str:
             way = _way(page.address, target.address)
             items.append(f'<li><a{here} href="{way}">{escape(target.title)}</a>')
         parts.append(f"<b>{section}</b><ul>{''.join(items)}</ul>")
-    return f"<nav>{''.join(parts)}</nav>"
+    return f'<nav id="pages">{"".join(parts)}</nav>'
 
 
 def _name_headings(tokens: list[Token]) -> None:

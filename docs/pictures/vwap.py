@@ -27,15 +27,16 @@ def book() -> str:
         ]
     edge = 40 + 60 * 4 - 12
     parts += [
-        text(24, 168, "volume above it", anchor="start"),
+        text(506, 146, "price", anchor="start"),
+        text(24, 168, "volume at higher prices", anchor="start"),
         line(edge, 24, edge, 192, RED, "4 3"),
-        text(edge, 206, f"edge: from here on less than a quarter ({quarter:g}) lies above", RED),
+        text(edge, 206, f"edge: to the right, less than a quarter ({quarter:g}) of the volume is at higher prices", RED),
     ]
     return svg(540, 216, parts)
 
 
 def tree() -> str:
-    """The walk: whole children are passed by their sums, until one is too many."""
+    """The walk: whole children are skipped by their sums, until the condition holds within one."""
     parts: list[str] = []
     for i, leaf in enumerate(LEAVES):
         total = sum(volume for _, volume in leaf)
@@ -44,7 +45,7 @@ def tree() -> str:
         color = RED if walked else "black"
         parts += [
             box(x + 40, 20, 80, 34, "#eef2f6"),
-            text(x + 80, 35, f"to {leaf[-1][0]}"),
+            text(x + 80, 35, f"up to {leaf[-1][0]}"),
             text(x + 80, 49, f"volume {total}"),
             line(x + 80, 54, x + 80, 90, color),
         ]
@@ -55,16 +56,13 @@ def tree() -> str:
                 text(x + 52 * j + 23, 122, volume, BLUE),
             ]
     parts += [
-        text(110, 12, "behind it: 12"),
-        text(290, 12, "behind it: 3"),
-        text(233, 150, "behind 9"),
-        text(285, 150, "behind 4", RED),
-        text(
-            290,
-            174,
-            "6 &gt; 12 fails: pass the child; 6 &gt; 3 holds: look inside; 6 &gt; 4 holds at 16",
-            RED,
-        ),
+        text(498, 106, "price", anchor="start"),
+        text(498, 122, "volume", BLUE, anchor="start"),
+        text(150, 12, "volume above 13: 12"),
+        text(330, 12, "volume above 18: 3"),
+        text(233, 148, "9 above"),
+        text(285, 148, "4 above", RED),
+        text(285, 174, "6 &gt; 12 is false: skip the child. 6 &gt; 3 is true: look inside. First true: 6 &gt; 4", RED),
     ]
     return svg(570, 186, parts)
 
