@@ -100,8 +100,8 @@ def draw(path: str, raw: tuple[np.ndarray, np.ndarray], clean: tuple[np.ndarray,
     for (t, v), style, label in ((raw, ".", "readings"), (clean, "-", "strongest frequencies")):
         shown = (t > 60_000) & (t < 90_000)
         axes.plot(t[shown] / 1000, v[shown], style, label=label)
-    axes.set(xlabel="seconds", ylabel="temperature")
-    axes.legend()
+    axes.set(xlabel="seconds", ylabel="temperature (°C)", ylim=(9, 33))
+    axes.legend(loc="upper right", ncols=2)
     figure.tight_layout()
     figure.savefig(path, dpi=110)
     plt.close(figure)

@@ -25,18 +25,20 @@ def book() -> str:
             text(x + 18, 146, price),
             text(x + 18, 184, above, BLUE if counts else "black"),
         ]
+    told = f"edge: to the right, less than a quarter ({quarter:g}) of the volume is at higher prices"
     edge = 40 + 60 * 4 - 12
     parts += [
         text(506, 146, "price", anchor="start"),
         text(24, 168, "volume at higher prices", anchor="start"),
         line(edge, 24, edge, 192, RED, "4 3"),
-        text(edge, 206, f"edge: to the right, less than a quarter ({quarter:g}) of the volume is at higher prices", RED),
+        text(edge, 206, told, RED),
     ]
     return svg(540, 216, parts)
 
 
 def tree() -> str:
     """The walk: whole children are skipped by their sums, until the condition holds within one."""
+    told = "6 &gt; 12 is false: skip the child. 6 &gt; 3 is true: look inside. First true: 6 &gt; 4"
     parts: list[str] = []
     for i, leaf in enumerate(LEAVES):
         total = sum(volume for _, volume in leaf)
@@ -62,7 +64,7 @@ def tree() -> str:
         text(330, 12, "volume above 18: 3"),
         text(233, 148, "9 above"),
         text(285, 148, "4 above", RED),
-        text(285, 174, "6 &gt; 12 is false: skip the child. 6 &gt; 3 is true: look inside. First true: 6 &gt; 4", RED),
+        text(285, 174, told, RED),
     ]
     return svg(570, 186, parts)
 
