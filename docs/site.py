@@ -60,6 +60,12 @@ MODULES = {
 }
 """What the reference covers; without names, all that a module makes public."""
 
+INSIDE = (
+    *("attach", "define", "replay", "snapshot", "restore_rows", "restore_version", "restore_view"),
+    *("change_row", "row_gate", "value_gate", "ordered", "unordered", "programs"),
+)
+"""Methods of the database that are called from other parts of the package: the reference leaves them out."""
+
 STYLE = (PROJECT / "docs" / "site.css").read_text(encoding="utf-8")
 
 
@@ -134,7 +140,8 @@ def _class(name: str, thing: type) -> Iterator[str]:
     yield _prose(inspect.getdoc(thing) or "")
     for member, value in inspect.getmembers(thing):
         documented = inspect.isfunction(value) or isinstance(value, property)
-        if documented and not member.startswith("_") and (text := inspect.getdoc(value)):
+        hidden = member.startswith("_") or (name == "Database" and member in INSIDE)
+        if documented and not hidden and (text := inspect.getdoc(value)):
             head = member if isinstance(value, property) else f"{member}{_signature(value)}"
             yield f"\n### {name}.{member}\n\n```python\n{head}\n```\n"
             yield _prose(text)

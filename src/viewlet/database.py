@@ -87,16 +87,17 @@ def connect(
     checkpoint_bytes: int = 64 << 20,
     progress: Progress | None = None,
 ) -> Database:
-    """A database in this process: in memory, or in the file at a path; or on a Spark session.
+    """Open a database: in memory without ``target``, in the file at a path, or on a Spark session.
 
-    ``folder`` goes with a session: a folder of any file system that Hadoop knows, in which the database is
-    durable; a text is a Hadoop path, ``hdfs://...`` or relative to the session's default file system.
-    ``durability`` says what an acknowledged batch survives: ``"full"`` (the default) a power failure,
-    ``"batch"`` and ``"off"`` the death of this process; after a power failure ``"batch"`` may lack the last
-    batches and ``"off"`` may be lost. A checkpoint is written after each ``checkpoint_bytes`` of log.
-    ``progress`` is called with the records read and to read while a file is opened. ``memory_limit`` is in
-    bytes, or a text such as ``"2GB"``. ``spill`` is a folder for files that hold the maps of views: what is
-    cold in them need not stay in memory.
+    ``folder`` makes a database on Spark durable: a folder on any file system that Hadoop can reach, given as
+    a Hadoop path, ``hdfs://...`` or relative to the session's default file system.
+    ``durability`` says what an acknowledged batch survives. ``"full"`` (the default) survives a power
+    failure; ``"batch"`` and ``"off"`` survive the end of this process. After a power failure, the latest
+    batches may be missing with ``"batch"``, and the whole file may be lost with ``"off"``.
+    A checkpoint is written after each ``checkpoint_bytes`` of log. While a file is opened, ``progress`` is
+    called with the number of records read so far and their total. ``memory_limit`` is in bytes, or a text
+    such as ``"2GB"``. ``spill`` is a folder for files that hold the maps of views, so that rarely used parts
+    of them need not stay in memory.
 
     >>> db = connect()
     >>> db.execute("CREATE TABLE bids (price BIGINT, volume BIGINT)")
@@ -129,7 +130,7 @@ def connect(
 
 
 class Database:
-    """Tables and views over them; made by :func:`connect`. One lock: calls from several threads queue up."""
+    """Tables and the views over them; open one with :func:`connect`. Calls of several threads take turns."""
 
     def __init__(self, *, backend: Backend | EngineFactory, strategy: Strategy, dialect: str) -> None:
         self.catalog = Catalog()
@@ -500,7 +501,7 @@ class Database:
         raise BackendError(f"{name!r} lives in this process: to_spark() needs a database on Spark")
 
     def explain(self, target: str) -> str:
-        """How a view is kept fresh, by its name; or how a query would be, by its text."""
+        """How a view is maintained, given its name; or how a query would be, given its text."""
         if not isinstance(target, str):
             raise CatalogError(f"explain() takes a view's name or a query's text, not {target!r}")
         with self._open(), _shallow():
@@ -524,7 +525,7 @@ class Database:
             return self._views.programs()
 
     def stats(self) -> Stats:
-        """Rows per table and view, records and bytes per map, refreshes, time."""
+        """The rows of tables and views, the records and bytes of maps, refreshes and their time."""
         with self._open():
             self._gates.settle(self._views, self.catalog)
             return Stats(
@@ -609,13 +610,13 @@ class Database:
     # Life.
 
     def checkpoint(self) -> None:
-        """Write a checkpoint of a durable database and drop the log behind it; commits go on meanwhile."""
+        """Write a checkpoint of a durable database and drop the log up to it; commits go on meanwhile."""
         with self._open():
             writer = self._journal.checkpoint()
         writer.wait()
 
     def compact(self) -> None:
-        """Write a checkpoint and give the space that nothing uses back to the file system."""
+        """Write a checkpoint and return unused space to the file system; commits wait meanwhile."""
         self.checkpoint()
         self._journal.shrink()
 
@@ -633,7 +634,7 @@ class Database:
         self._gates.clock[VERSION] = version
 
     def close(self) -> None:
-        """Give up the data; every later call is refused. What is in a file stays there."""
+        """Close the database; every later call is refused. A database file keeps its data."""
         self._refuse_in_child()
         with self._lock:
             if not self._closed:

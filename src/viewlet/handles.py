@@ -77,7 +77,7 @@ class Relation:
 
 
 class TableHandle(Relation):
-    """A table, static table or stream. ``add`` and ``remove`` are the lane for one row at a time."""
+    """A table, static table or stream. ``add`` and ``remove`` are the fast path for single rows."""
 
     def __init__(self, database: Database, name: str) -> None:
         super().__init__(database, name)
@@ -125,7 +125,7 @@ class TableHandle(Relation):
 
 
 class View(Relation):
-    """A materialized view: always the result of its query over the data as it is now."""
+    """A materialized view: after every commit, the result of its query over the current data."""
 
     def __init__(self, database: Database, name: str) -> None:
         super().__init__(database, name)

@@ -1,4 +1,4 @@
-"""Sources that bring changes into a database and sinks that take views out, exactly once."""
+"""Sources that load changes into a database, and sinks that mirror views elsewhere, exactly once."""
 
 from __future__ import annotations
 

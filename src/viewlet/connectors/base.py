@@ -20,7 +20,7 @@ from viewlet.sql.catalog import Catalog
 
 
 class ConnectorError(ViewletError):
-    """A source or a sink cannot go on; the message names it and says what would help."""
+    """A source or a sink cannot continue; the message names it and says what would help."""
 
 
 def require(package: str, extra: str) -> None:
@@ -50,18 +50,18 @@ class Batch:
 
 
 class Source(Protocol):
-    """Where changes come from. ``name`` tells its positions from those of others: keep it."""
+    """Where changes come from. Its positions are stored under its ``name``: do not change it."""
 
     name: str
 
     def batches(self, catalog: Catalog, positions: Mapping[str, str]) -> Iterator[Batch]:
-        """What there is now beyond the positions, in order.
+        """The data after the positions that is available now, in order.
 
         When the iterator is asked for the next batch, or ends, the one before has been committed.
         """
 
     def close(self) -> None:
-        """Give connections back."""
+        """Release connections."""
 
 
 class Sink(Protocol):
@@ -74,4 +74,4 @@ class Sink(Protocol):
         """Apply changes with ``_change_type``, in one step."""
 
     def close(self) -> None:
-        """Give connections back."""
+        """Release connections."""

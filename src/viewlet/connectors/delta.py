@@ -72,7 +72,7 @@ class DeltaSource:
 
 
 class DeltaSink:
-    """Keeps a Delta table equal to a view with the given ``key``; the table is made if it is missing."""
+    """Keeps a Delta table equal to a view with the given ``key``; creates the table if it does not exist."""
 
     def __init__(
         self,
@@ -108,7 +108,7 @@ class DeltaSink:
         )
 
     def write(self, changes: pa.Table, version: int) -> None:
-        """One merge: keys that went are deleted, those that came are inserted, the others updated."""
+        """One merge: rows with removed keys are deleted, with new keys inserted, others updated."""
         net = by_key(changes, self._key)
         parts = {FRESH: net.fresh, UPDATED: net.updated, GONE: _widened(net.gone, changes)}
         staged = pa.concat_tables(
