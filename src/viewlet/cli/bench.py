@@ -2,8 +2,8 @@
 
 Without SUITE: list the suites. Each suite is a script under benchmarks/ of the source tree; it prints
 its tables and writes them, with figures and plots, to benchmarks/results/SUITE. 'all' runs every suite.
-Unless --quick, the index benchmarks/results/README.md and the figures in docs/ follow. Exit code 1 if a
-suite fails; the others still run.
+Unless --quick is given, the index benchmarks/results/README.md and the figures in docs/ are updated too.
+Exit code 1 if a suite fails; the others still run.
 """
 
 from __future__ import annotations
@@ -25,7 +25,9 @@ NAME = "bench"
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     parser.add_argument("suite", metavar="SUITE", nargs="?", help="a suite's name, or all")
-    parser.add_argument("--quick", action="store_true", help="small sizes: shows that it works, no figures")
+    parser.add_argument(
+        "--quick", action="store_true", help="small sizes, to check that a suite works; figures mean nothing"
+    )
     parser.add_argument("--json", action="store_true", help="a JSON document; tables go to standard error")
 
 

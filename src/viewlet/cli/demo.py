@@ -1,9 +1,9 @@
 """see views stay fresh: a short guided run.
 
-Generates two streams of changes, an order book and TPC-H's orders, with Spark in local mode where there is
-Java; keeps a dozen views over them, shows them while they change, runs the same streams through pipelines on
-Spark, compares every view with DuckDB from scratch, and writes a report. Takes a minute or two and ends by
-itself. Exit code 1 if a view differs from DuckDB's answer.
+Generates two streams of changes, an order book and the orders of TPC-H, with Spark in local mode if Java is
+installed. Maintains a dozen views over them and shows them while they change, runs the same streams through
+pipelines on Spark, compares every view with DuckDB's answer to its query, and writes a report. Takes a
+minute or two and ends by itself. Exit code 1 if a view differs from DuckDB's answer.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seconds", type=_seconds, default=20.0, help="time for the streams (default: 20)")
     parser.add_argument("--batch", type=whole_number(1), default=100, help="changes per batch (default: 100)")
     parser.add_argument("--report", type=Path, metavar="FILE", help="where to write the report")
-    parser.add_argument("--no-spark", action="store_true", help="make the rows in this process")
+    parser.add_argument("--no-spark", action="store_true", help="generate the rows in this process")
     parser.add_argument("--json", action="store_true", help="a JSON summary; the show goes to standard error")
 
 

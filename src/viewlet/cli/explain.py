@@ -1,8 +1,8 @@
 """show how the queries of a file would be kept fresh.
 
-Every query and every materialized view of the file is explained: the maps that it needs, and what
+For every query and every materialized view of the file, it prints the maps that the view needs, and what
 each change of a table does to them. CREATE TABLE statements declare the tables, in the file itself
-or in the file given by --schema. No data is read: statements that change or list it are passed over.
+or in the file given by --schema. No data is read: statements that change or list data are skipped.
 """
 
 from __future__ import annotations

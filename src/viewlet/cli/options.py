@@ -16,7 +16,10 @@ def add_engine_options(parser: argparse.ArgumentParser) -> None:
         "--backend", choices=get_args(Backend), default="auto", help="which engine runs (default: auto)"
     )
     parser.add_argument(
-        "--strategy", choices=get_args(Strategy), default="auto", help="how views are kept (default: auto)"
+        "--strategy",
+        choices=get_args(Strategy),
+        default="auto",
+        help="how views are maintained (default: auto)",
     )
     parser.add_argument("--dialect", default="spark", help="the dialect of the SQL text (default: spark)")
 

@@ -1,7 +1,7 @@
 """run a pipeline: sources, views and sinks on Spark.
 
-The file defines tables, flows, views and sinks with the decorators of viewlet.pipelines. Without --every all
-that the sources have now is taken, and the command ends; with it, streams go on until they are interrupted.
+The file defines tables, flows, views and sinks with the decorators of viewlet.pipelines. Without --every
+it processes all that the sources have now, and ends; with it, streams go on until they are interrupted.
 """
 
 from __future__ import annotations
@@ -23,10 +23,14 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("pipeline", metavar="PIPELINE", help="the Python file that defines the pipeline")
     parser.add_argument("--master", default="local[*]", help="where Spark runs (default: %(default)s)")
     parser.add_argument("--conf", action="append", default=[], metavar="KEY=VALUE", help="a setting of Spark")
-    parser.add_argument("--database", metavar="FILE", help="a durable database; without, views live on Spark")
-    parser.add_argument("--checkpoint", metavar="DIR", help="where streams keep their place, with --database")
     parser.add_argument(
-        "--every", metavar="TIME", help='go on for ever, asking streams so often ("1 second")'
+        "--database", metavar="FILE", help="a durable database; without it, views live on Spark"
+    )
+    parser.add_argument(
+        "--checkpoint", metavar="DIR", help="where streams keep their positions; needs a durable database"
+    )
+    parser.add_argument(
+        "--every", metavar="TIME", help='keep running, and read the streams this often ("1 second")'
     )
     parser.add_argument("--json", action="store_true", help="print the summary as JSON")
 

@@ -1,10 +1,10 @@
 """serve a database: a console in the browser, and with --pg-port PostgreSQL's protocol.
 
-The page is at http://localhost:8080/ unless told otherwise. Only this machine is answered: for any other
---host a token is needed, in a file given by --token-file or in the variable VIEWLET_TOKEN. With
---pg-port psql and others read tables and views; their user is viewlet, the password is the token. Without
-FILE the database is in memory; --read runs a file of statements first. --follow brings in files and
-what is added to a folder. Ctrl-C ends it.
+The console is at http://localhost:8080/ by default, and answers only this machine. Any other --host needs a
+token, in a file given by --token-file or in the environment variable VIEWLET_TOKEN. With --pg-port, psql and
+other clients can read tables and views; if there is a token, the user is viewlet and the password is the
+token. Without FILE, the database is in memory; --read runs a file of statements first. --follow loads the
+files of a folder, and those that are added later. Ctrl-C ends it.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--host", default="127.0.0.1", help="the address to listen at (default: 127.0.0.1)")
     parser.add_argument("--port", type=PORT, default=8080, help="the console's port (default: 8080)")
     parser.add_argument("--pg-port", type=PORT, metavar="PORT", help="serve PostgreSQL's protocol there")
-    parser.add_argument("--token-file", metavar="FILE", help="the token that requests must show")
+    parser.add_argument("--token-file", metavar="FILE", help="a file with the token that requests must show")
     parser.add_argument("--certificate", type=Path, metavar="PEM", help="encrypt, with this certificate")
     parser.add_argument("--key", type=Path, metavar="PEM", help="the certificate's private key")
     parser.add_argument(
@@ -52,7 +52,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="TABLE=PATH",
-        help="bring CSV, JSON lines or Parquet files of a folder into a table, and those that come",
+        help="load the CSV, JSON lines or Parquet files of a folder into a table, and those added later",
     )
     add_engine_options(parser)
 

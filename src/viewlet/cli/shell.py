@@ -39,16 +39,16 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         dest="scripts",
         action="append",
         metavar="SQL",
-        help="run this and leave; may be given several times, for statements and for commands",
+        help="run statements or a dot command and exit; may be given several times",
     )
     parser.add_argument("--read", metavar="FILE", help="run the statements of a file first")
     parser.add_argument(
         "--rows",
         type=whole_number(0),
         default=MAX_ROWS,
-        help=f"show at most so many rows (default: {MAX_ROWS})",
+        help=f"show at most this many rows (default: {MAX_ROWS})",
     )
-    parser.add_argument("--json", action="store_true", help="one JSON object a line for each result")
+    parser.add_argument("--json", action="store_true", help="print each result as one line of JSON")
     add_engine_options(parser)
 
 
