@@ -14,7 +14,8 @@ from viewlet.core.scalar import Const, Var
 from viewlet.core.types import NULL, Column, Schema, Type
 from viewlet.errors import CatalogError, DataError, SqlError, ValueRangeError
 from viewlet.plan.asked_keys import asked_keys
-from viewlet.plan.evaluate import consolidate, evaluate_query
+from viewlet.plan.bags import consolidate
+from viewlet.plan.evaluate import evaluate_query
 from viewlet.plan.from_sql import resolve_by_place
 from viewlet.plan.nodes import Plan, Query
 from viewlet.plan.pipeline import optimize

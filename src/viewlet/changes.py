@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from viewlet.backends.base import ArrowChanges, Change, Row
 from viewlet.core.types import BIGINT, VARCHAR, Column, Schema
 from viewlet.errors import DataError, ValueRangeError
-from viewlet.plan.evaluate import row_order
+from viewlet.plan.bags import row_order
 from viewlet.sql.catalog import Table
 from viewlet.values import (
     arrow_column,

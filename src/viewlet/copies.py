@@ -9,7 +9,7 @@ import pyarrow as pa
 from viewlet.backends.base import Row
 from viewlet.core.types import Schema
 from viewlet.kept import Image
-from viewlet.plan.evaluate import ordered_rows, sorted_rows
+from viewlet.plan.bags import ordered_rows, sorted_rows
 from viewlet.plan.nodes import Query
 from viewlet.values import to_arrow
 

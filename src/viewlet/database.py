@@ -39,7 +39,7 @@ from viewlet.handles import TableHandle, View
 from viewlet.kept import Image, OnConflict
 from viewlet.listing import described, shown
 from viewlet.notebook import Explanation, database_html
-from viewlet.plan.evaluate import ordered_rows
+from viewlet.plan.bags import ordered_rows
 from viewlet.plan.nodes import Query
 from viewlet.plan.scope import tables_of
 from viewlet.references import check_declared

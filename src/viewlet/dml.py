@@ -28,7 +28,7 @@ from viewlet.assigned import (
 from viewlet.backends.base import Change, Row
 from viewlet.errors import DataError
 from viewlet.merge import merged
-from viewlet.plan.evaluate import ordered_rows
+from viewlet.plan.bags import ordered_rows
 from viewlet.sql.catalog import Table
 from viewlet.sql.parse import DataChange, Delete, Insert, InsertQuery, Merge, Update
 from viewlet.sql.position import invalid

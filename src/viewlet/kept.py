@@ -25,7 +25,7 @@ from viewlet.changes import Batch, arrow_changes
 from viewlet.core.casts import show
 from viewlet.core.types import Column, Schema
 from viewlet.errors import DataError
-from viewlet.plan.evaluate import consolidate, sorted_rows
+from viewlet.plan.bags import consolidate, sorted_rows
 from viewlet.sql.catalog import Table
 from viewlet.values import to_arrow
 

@@ -15,7 +15,8 @@ import sqlglot
 from viewlet.core.scalar import TRUE, Const, Var, call
 from viewlet.core.types import BIGINT, VARCHAR, Column, Schema, decimal
 from viewlet.errors import UnsupportedError, ValueRangeError
-from viewlet.plan.evaluate import Bag, Row, consolidate, evaluate_query, ordered_rows
+from viewlet.plan.bags import Bag, Row, consolidate, ordered_rows
+from viewlet.plan.evaluate import evaluate_query
 from viewlet.plan.nodes import Filter, Join, Project, Query, Scan, SetOperation, SortKey, Top
 from viewlet.sql import compile_query
 from viewlet.sql.catalog import Catalog

@@ -9,7 +9,7 @@ from strategies import Case, seeded_case
 from viewlet.backends.base import Bag, Change
 from viewlet.changes import read_row
 from viewlet.errors import ProgramSizeError, UnsupportedError
-from viewlet.plan.evaluate import consolidate
+from viewlet.plan.bags import consolidate
 from viewlet.plan.nodes import Query
 from viewlet.sql import compile_query
 from viewlet.sql.catalog import Catalog

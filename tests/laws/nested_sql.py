@@ -13,7 +13,7 @@ from random import Random
 from typing import TypeVar
 
 from viewlet.backends.base import Bag, Change
-from viewlet.plan.evaluate import consolidate
+from viewlet.plan.bags import consolidate
 from viewlet.sql.catalog import Catalog, Table
 
 DDL = """

@@ -24,7 +24,7 @@ from viewlet.calculus.substitute import freshen
 from viewlet.calculus.text import show_query
 from viewlet.core.names import Names
 from viewlet.core.scalar import Var
-from viewlet.plan.evaluate import consolidate
+from viewlet.plan.bags import consolidate
 from viewlet.triggers.program import MapDefinition
 
 SEEDS = [*range(16), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(16, 400))]

@@ -14,7 +14,7 @@ import pytest
 from laws.test_maintenance import check
 from viewlet.backends.base import Bag, Change, Granularity, Strategy
 from viewlet.backends.reference.engine import ReferenceEngine
-from viewlet.plan.evaluate import consolidate
+from viewlet.plan.bags import consolidate
 from viewlet.sql import compile_query
 from viewlet.sql.catalog import Catalog
 from viewlet.sql.parse import CreateTable, parse

@@ -12,7 +12,7 @@ from oracle.test_foreign_keys import ENFORCED, HINTS, VIEWS, Rows, applied, is_a
 from viewlet.backends.base import Bag, Change, Granularity
 from viewlet.backends.reference.engine import ReferenceEngine
 from viewlet.changes import read_row
-from viewlet.plan.evaluate import consolidate
+from viewlet.plan.bags import consolidate
 from viewlet.references import References
 from viewlet.sql import compile_query
 from viewlet.sql.catalog import Catalog

@@ -14,7 +14,8 @@ from viewlet.backends.reference.engine import ReferenceEngine
 from viewlet.calculus.evaluate import Tables
 from viewlet.calculus.evaluate import evaluate_query as evaluate_calculus
 from viewlet.errors import ProgramSizeError
-from viewlet.plan.evaluate import consolidate, evaluate_query
+from viewlet.plan.bags import consolidate
+from viewlet.plan.evaluate import evaluate_query
 from viewlet.plan.nodes import Query
 from viewlet.sql.catalog import Catalog
 

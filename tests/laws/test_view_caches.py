@@ -11,7 +11,8 @@ from laws.nested_sql import changes
 from laws.test_maintenance import check
 from viewlet.backends.base import Bag, Granularity
 from viewlet.backends.reference.engine import ReferenceEngine
-from viewlet.plan.evaluate import consolidate, evaluate_query
+from viewlet.plan.bags import consolidate
+from viewlet.plan.evaluate import evaluate_query
 from viewlet.sql import compile_query
 from viewlet.sql.catalog import Catalog
 from viewlet.sql.parse import CreateTable, parse

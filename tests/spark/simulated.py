@@ -15,7 +15,7 @@ from viewlet.backends.spark.nodes import Dist, Local, Random, Replicated
 from viewlet.backends.spark.place import place
 from viewlet.backends.spark.site import Changes
 from viewlet.errors import ProgramSizeError
-from viewlet.plan.evaluate import consolidate
+from viewlet.plan.bags import consolidate
 
 
 def agree(seed: int, *, native: bool = False) -> bool | None:

@@ -14,7 +14,8 @@ from viewlet.backends.spark.nodes import DistProgram
 from viewlet.backends.spark.site import Held, Wanted
 from viewlet.backends.spark.top import first_rows
 from viewlet.errors import ValueRangeError
-from viewlet.plan.evaluate import Bag, evaluate_query
+from viewlet.plan.bags import Bag
+from viewlet.plan.evaluate import evaluate_query
 from viewlet.sql import compile_query
 from viewlet.sql.catalog import Catalog
 from viewlet.sql.parse import parse

@@ -3,23 +3,21 @@
 This is the definition that every engine is tested against. It recomputes everything, but not foolishly:
 equality conditions become hash lookups, and whatever depends on a few outer variables is kept per value of
 these variables, so a correlated subquery runs once per distinct value.
-
-A view with LIMIT *contains* the limited rows. Ties are broken by the whole result row, ascending, NULL
-first, so which rows these are depends on nothing but the data.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from operator import itemgetter
 from typing import TypeAlias, TypeVar, assert_never
 
 from viewlet.core.aggregates import aggregate, exact, mode, percentile
-from viewlet.core.functions import RowFunction, common_type, compile_scalar, in_type, only
-from viewlet.core.scalar import TRUE, Call, Scalar, Var, call, conjunction, conjuncts, variables
+from viewlet.core.functions import common_type, compile_scalar, in_type, only
+from viewlet.core.scalar import TRUE, Call, Scalar, Var, conjunction, conjuncts
 from viewlet.core.types import BOOLEAN, Value
 from viewlet.errors import UnsupportedError
+from viewlet.plan.bags import Bag, Names, Row, consolidate, cut, tuple_of
+from viewlet.plan.conditions import reads
 from viewlet.plan.nodes import (
     Aggregate,
     AggregateCall,
@@ -36,17 +34,14 @@ from viewlet.plan.nodes import (
     ScalarQuery,
     Scan,
     SetOperation,
-    SortKey,
     Top,
     Unit,
 )
+from viewlet.plan.products import factors_of, next_factor, split_equality
 from viewlet.plan.scope import free_variables, outputs
 from viewlet.sql.catalog import Table
 
-Row: TypeAlias = tuple[Value, ...]
-Bag: TypeAlias = dict[Row, int]
 Pairs: TypeAlias = Sequence[tuple[Row, int]]
-Names: TypeAlias = tuple[str, ...]
 T = TypeVar("T")
 Run: TypeAlias = Callable[[Row], T]
 
@@ -59,77 +54,6 @@ def evaluate_query(query: Query, contents: Mapping[str, Bag], tables: Mapping[st
     plan = query.plan.input if isinstance(query.plan, Top) else query.plan
     relation = _relation(plan, (), _Database(contents, tables))
     return cut(query, relation.names, consolidate(relation.run(())))
-
-
-def cut(query: Query, names: Names, bag: Bag) -> Bag:
-    """The result's own columns of rows over ``names``, after LIMIT and OFFSET."""
-    own = tuple(var.name for _, var in query.columns)
-    pick = _tuple_of([names.index(name) for name in own])
-    if not isinstance(query.plan, Top) or (query.plan.limit is None and not query.plan.offset):
-        return bag if own == names else consolidate([(pick(row), weight) for row, weight in bag.items()])
-    rows = _sorted_rows(bag, query.plan.keys, names, pick)
-    stop = None if query.plan.limit is None else query.plan.offset + query.plan.limit
-    return consolidate([(pick(row), 1) for row in rows[query.plan.offset : stop]])
-
-
-def ordered_rows(query: Query, bag: Bag) -> list[Row]:
-    """The rows of a result as a list, in the query's ORDER BY, else by the whole row with NULL first."""
-    names = tuple(var.name for _, var in query.columns)
-    keys = query.plan.keys if isinstance(query.plan, Top) else ()
-    for key in keys:
-        for var in variables(key.scalar):
-            if var.name not in names:
-                raise UnsupportedError(f"ORDER BY {var.name}: the result does not keep it; add it to SELECT")
-    return _sorted_rows(bag, keys, names, lambda row: row)
-
-
-def sorted_rows(bag: Bag) -> list[Row]:
-    """The rows of a bag as a list, ordered by all columns with NULL first.
-
-    >>> sorted_rows({(2, "b"): 2, (None, "a"): 1})
-    [(None, 'a'), (2, 'b'), (2, 'b')]
-    """
-    return _sorted_rows(bag, (), (), lambda row: row)
-
-
-def consolidate(pairs: Iterable[tuple[Row, int]]) -> Bag:
-    """Add up the weights of equal rows and drop zeros.
-
-    >>> consolidate([(("a",), 1), (("b",), 2), (("a",), -1)])
-    {('b',): 2}
-    """
-    pairs = [*pairs]
-    bag = dict(pairs)
-    if len(bag) < len(pairs):
-        bag.clear()
-        for row, weight in pairs:
-            bag[row] = bag.get(row, 0) + weight
-    return bag if all(bag.values()) else {row: weight for row, weight in bag.items() if weight}
-
-
-def row_order(row: Row) -> list[tuple[bool, Value]]:
-    """The sort key of a whole row: by its columns from left to right, ascending, NULL first."""
-    return [(value is not None, value) for value in row]
-
-
-def _sorted_rows(bag: Bag, keys: Sequence[SortKey], names: Names, whole: Callable[[Row], Row]) -> list[Row]:
-    rows = [row for row, weight in bag.items() for _ in range(weight)]
-    try:
-        rows.sort(key=whole)
-    except TypeError:  # NULL met a value where two rows begin to differ
-        rows.sort(key=lambda row: row_order(whole(row)))
-    slots = {name: slot for slot, name in enumerate(names)}
-    for key in reversed(keys):
-        value_of = compile_scalar(key.scalar, slots)
-        # Sorting in reverse also turns the place of NULL around.
-        null_rank = key.nulls_first == key.descending
-
-        def rank(row: Row, of: RowFunction = value_of, null_rank: bool = null_rank) -> tuple[bool, Value]:
-            value = of(row)
-            return (null_rank, 0) if value is None else (not null_rank, value)
-
-        rows.sort(key=rank, reverse=key.descending)
-    return rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +72,7 @@ class _Relation:
 
 def _relation(plan: Plan, outer: Names, db: _Database) -> _Relation:
     """``plan`` as a function of the outer variables it reads, remembered per value of these."""
-    names = _plan_names(plan)
+    names = _names(plan)
 
     def build(needed: Names) -> Run[Pairs]:
         return _build(plan, needed, db)
@@ -156,21 +80,21 @@ def _relation(plan: Plan, outer: Names, db: _Database) -> _Relation:
     return _Relation(names, _remembered(free_variables(plan).keys(), outer, build))
 
 
-def _plan_names(plan: Plan) -> Names:
+def _names(plan: Plan) -> Names:
     return tuple(var.name for var in outputs(plan))
 
 
-def _remembered(reads: Iterable[str], outer: Names, build: Callable[[Names], Run[T]]) -> Run[T]:
-    """A function of the outer row, computed once per value of the outer variables it reads.
+def _remembered(free: Iterable[str], outer: Names, build: Callable[[Names], Run[T]]) -> Run[T]:
+    """A function of the outer row, computed once per value of the outer variables that are ``free`` in it.
 
-    Where it reads all of them nothing is remembered: then the caller's caller already does.
+    Where all are, nothing is remembered: then the caller's caller already does.
     """
-    reads = frozenset(reads)
-    needed = tuple(name for name in outer if name in reads)
+    free = frozenset(free)
+    needed = tuple(name for name in outer if name in free)
     run = build(needed)
     if needed == outer:
         return run
-    pick = _tuple_of([outer.index(name) for name in needed])
+    pick = tuple_of([outer.index(name) for name in needed])
     known: dict[Row, T] = {}
 
     def remembered(row: Row) -> T:
@@ -182,20 +106,12 @@ def _remembered(reads: Iterable[str], outer: Names, build: Callable[[Names], Run
     return remembered
 
 
-def _tuple_of(slots: Sequence[int]) -> Callable[[Row], Row]:
-    """Projection of rows to the given positions; unlike ``itemgetter``, a row for one position too."""
-    if len(slots) == 1:
-        (slot,) = slots
-        return lambda row: (row[slot],)
-    return itemgetter(*slots) if slots else lambda row: ()
-
-
 def _compiled(scalars: Iterable[Scalar], names: Names) -> Callable[[Row], Row]:
     """Several scalars as one function from rows over ``names`` to the row of their values."""
     slots = {name: slot for slot, name in enumerate(names)}
     scalars = list(scalars)
     if all(isinstance(scalar, Var) for scalar in scalars):
-        return _tuple_of([slots[scalar.name] for scalar in scalars if isinstance(scalar, Var)])
+        return tuple_of([slots[scalar.name] for scalar in scalars if isinstance(scalar, Var)])
     functions = [compile_scalar(scalar, slots) for scalar in scalars]
     return lambda row: tuple([function(row) for function in functions])
 
@@ -214,7 +130,7 @@ def _build(plan: Plan, outer: Names, db: _Database) -> Run[Pairs]:
             return lambda row: [((), 1)]
         case Scan(table, binds):
             columns = db.tables[table].column_names
-            pick = _tuple_of([columns.index(column) for column, _ in binds])
+            pick = tuple_of([columns.index(column) for column, _ in binds])
             return lambda _: [(pick(row), weight) for row, weight in db.contents[table].items()]
         case Filter() | Join(kind="inner"):
             return _product(plan, outer, db)
@@ -241,77 +157,24 @@ def _build(plan: Plan, outer: Names, db: _Database) -> Run[Pairs]:
             assert_never(plan)
 
 
-# Products: inner joins and filters are one thing, a set of factors and a set of conditions.
-
-
-def _factors(plan: Plan) -> tuple[list[Plan], list[Scalar]]:
-    """The relations and the conditions of a nest of filters and inner joins."""
-    match plan:
-        case Filter(inner, condition):
-            factors, conditions = _factors(inner)
-            return factors, [*conditions, *_conditions(condition)]
-        case Join("inner", left, right, condition):
-            left_factors, left_conditions = _factors(left)
-            right_factors, right_conditions = _factors(right)
-            conditions = [*left_conditions, *right_conditions, *_conditions(condition)]
-            return left_factors + right_factors, conditions
-        case _:
-            return [plan], []
-
-
-def _conditions(condition: Scalar) -> Iterator[Scalar]:
-    """The conjuncts, also those that hide in every branch of an OR: a b OR a c = a AND (b OR c)."""
-    for part in conjuncts(condition):
-        branches = (
-            [conjuncts(branch) for branch in part.args] if isinstance(part, Call) and part.op == "or" else []
-        )
-        common = [c for c in branches[0] if all(c in branch for branch in branches)] if branches else []
-        yield from common
-        rests = [conjunction(*(c for c in branch if c not in common)) for branch in branches]
-        yield call("or", *rests) if common else part
+# Joins.
 
 
 def _product(plan: Plan, outer: Names, db: _Database) -> Run[Pairs]:
     """Join the factors one by one, next one that an equality connects; test conditions once they can be."""
-    factors, conditions = _factors(plan)
+    factors, conditions = factors_of(plan)
     known: Names = outer
     run: Run[Pairs] = lambda row: [((), 1)]  # noqa: E731
     while factors:
-        factor = _next_factor(factors, conditions, known)
+        factor = next_factor(factors, conditions, known)
         factors.remove(factor)
-        names = known + _plan_names(factor)
-        ready = [condition for condition in conditions if _reads(condition) <= {*names}]
+        names = known + _names(factor)
+        ready = [condition for condition in conditions if reads(condition) <= {*names}]
         conditions = [condition for condition in conditions if condition not in ready]
         run = _extend(run, known[len(outer) :], factor, conjunction(*ready), outer, db)
         known = names
-    order = _tuple_of([known.index(name) - len(outer) for name in _plan_names(plan)])
+    order = tuple_of([known.index(name) - len(outer) for name in _names(plan)])
     return lambda row: [(order(inner), weight) for inner, weight in run(row)]
-
-
-def _next_factor(factors: list[Plan], conditions: list[Scalar], known: Names) -> Plan:
-    def connected(factor: Plan) -> bool:
-        names = frozenset(_plan_names(factor))
-        return any(_split_equality(condition, frozenset(known), names) for condition in conditions)
-
-    possible = [factor for factor in factors if free_variables(factor).keys() <= {*known}] or factors[:1]
-    return next(filter(connected, possible), possible[0])
-
-
-def _reads(scalar: Scalar) -> frozenset[str]:
-    return frozenset(var.name for var in variables(scalar))
-
-
-def _split_equality(
-    condition: Scalar, left: frozenset[str], right: frozenset[str]
-) -> tuple[Scalar, Scalar] | None:
-    """``f(left) = g(right)`` as its two sides, each in their common type; ``None`` for other conditions."""
-    match condition:
-        case Call("=", (a, b)):
-            kind = common_type(a.type, b.type)
-            for near, far in ((a, b), (b, a)):
-                if _reads(near) <= left and _reads(far) <= right and _reads(far):
-                    return in_type(near, kind), in_type(far, kind)
-    return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -324,11 +187,11 @@ class _Lookup:
 
 def _lookup(known: Names, right: Plan, condition: Scalar, db: _Database) -> _Lookup:
     """For rows over ``known``, the rows of ``right`` that may match: by hash where equalities allow it."""
-    names = _plan_names(right)
+    names = _names(right)
     lateral = frozenset(free_variables(right))
     equalities, rest = [], []
     for part in conjuncts(condition):
-        sides = _split_equality(part, frozenset(known), frozenset(names))
+        sides = split_equality(part, frozenset(known), frozenset(names))
         if sides is None:
             rest.append(part)
         else:

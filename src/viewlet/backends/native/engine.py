@@ -33,7 +33,7 @@ from viewlet.errors import BackendError, CompileError, ValueRangeError
 from viewlet.loops.from_triggers import Batches, triggers_to_loops
 from viewlet.loops.nodes import LoopProgram
 from viewlet.loops.text import show_loops
-from viewlet.plan.evaluate import consolidate, cut
+from viewlet.plan.bags import consolidate, cut
 from viewlet.plan.nodes import Query, Top
 from viewlet.sql.catalog import Catalog, TableKind
 from viewlet.triggers.compile import Compiler

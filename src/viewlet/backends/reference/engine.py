@@ -20,7 +20,7 @@ from viewlet.calculus.search import Ask, PrefixSums
 from viewlet.core.types import Value
 from viewlet.errors import ValueRangeError
 from viewlet.indexes import BestMap
-from viewlet.plan.evaluate import consolidate, cut
+from viewlet.plan.bags import consolidate, cut
 from viewlet.plan.nodes import Query
 from viewlet.sql.catalog import Catalog
 from viewlet.triggers.compile import Compiler

@@ -11,7 +11,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from viewlet.backends.base import Bag, Change, Granularity, MapStats, Strategy
-from viewlet.plan.evaluate import consolidate, evaluate_query
+from viewlet.plan.bags import consolidate
+from viewlet.plan.evaluate import evaluate_query
 from viewlet.plan.nodes import Query
 from viewlet.plan.scope import tables_of
 from viewlet.sql.catalog import Catalog, TableKind

@@ -31,7 +31,7 @@ from viewlet.backends.spark.spread import find_spread
 from viewlet.backends.spark.text import show_distributed
 from viewlet.backends.spark.top import find_tops
 from viewlet.calculus.evaluate import Key, Number, Tables, evaluate_query
-from viewlet.plan.evaluate import consolidate, cut
+from viewlet.plan.bags import consolidate, cut
 from viewlet.plan.nodes import Query, Top
 from viewlet.sql.catalog import Catalog
 from viewlet.triggers.compile import Compiler

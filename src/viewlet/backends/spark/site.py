@@ -40,7 +40,7 @@ from viewlet.calculus.events import WEIGHT, TupleEvent
 from viewlet.calculus.nodes import Delta, MapRef, Rel
 from viewlet.core.types import Value
 from viewlet.errors import ViewletError
-from viewlet.plan.evaluate import consolidate
+from viewlet.plan.bags import consolidate
 from viewlet.plan.nodes import Query
 
 Piece: TypeAlias = Any

@@ -20,7 +20,7 @@ from viewlet.backends.base import Bag, Row
 from viewlet.backends.spark.nodes import DistProgram
 from viewlet.core.functions import compile_scalar
 from viewlet.core.scalar import Var
-from viewlet.plan.evaluate import consolidate, cut
+from viewlet.plan.bags import consolidate, cut
 from viewlet.plan.nodes import Query, SortKey, Top, Unit
 from viewlet.triggers.program import View
 
