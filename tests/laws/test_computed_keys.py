@@ -2,7 +2,7 @@
 
 Among them what rests on it that a change reaches few keys (``calculus/domain.py``), that an equality tells a
 key (``triggers/isolate.py``), and that joins and groups which conditions hold together are maps
-(``triggers/materialize.py``).
+(``triggers/components.py``).
 """
 
 from __future__ import annotations

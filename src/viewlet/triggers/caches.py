@@ -49,9 +49,9 @@ from viewlet.calculus.substitute import freshen, substitute_factor, substitute_q
 from viewlet.core.names import Names
 from viewlet.core.scalar import Scalar, Var
 from viewlet.sql.catalog import TableKind
+from viewlet.triggers.components import Restrictions, mentions_event
 from viewlet.triggers.cost import CostModel, Statistics
 from viewlet.triggers.maps import MapRegistry, tables_in_order
-from viewlet.triggers.materialize import Restrictions, mentions_event
 from viewlet.triggers.program import MapDefinition
 from viewlet.triggers.work import Ordered, scans
 

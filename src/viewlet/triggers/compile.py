@@ -40,12 +40,13 @@ from viewlet.plan import nodes as plan_nodes
 from viewlet.sql.catalog import Catalog, TableKind
 from viewlet.triggers.batched import batched
 from viewlet.triggers.caches import ViewCaches
+from viewlet.triggers.components import Components, Depth
 from viewlet.triggers.cost import DEFAULT_ROWS, Estimate, Statistics, estimate
 from viewlet.triggers.explain import explain, obstacles
 from viewlet.triggers.flips import only_flips
 from viewlet.triggers.isolate import isolate_sums
 from viewlet.triggers.maps import MapRegistry
-from viewlet.triggers.materialize import Depth, Materializer
+from viewlet.triggers.materialize import Materializer
 from viewlet.triggers.order import order_increments, order_recomputations
 from viewlet.triggers.program import MapDefinition, OutputTerm, Program, Statement, Trigger, View
 from viewlet.triggers.reach import needed_maps, part_of
@@ -360,7 +361,8 @@ class Compiler:
         return tuple(statements)
 
     def _materializer(self, table: str, depth: Depth) -> Materializer:
-        return Materializer(self.registry, self, self.names, table, depth, bool(self.searches))
+        components = Components(self.catalog, self, table, depth, bool(self.searches))
+        return Materializer(self.registry, self.names, components)
 
     def restricted(self, factor: Nested) -> bool:
         """Has a nested factor a restricted domain for every table that can change in it?"""

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from viewlet.errors import CompileError
-from viewlet.triggers.materialize import Depth
+from viewlet.triggers.components import Depth
 
 
 @dataclass(frozen=True, slots=True)
