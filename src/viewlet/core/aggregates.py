@@ -13,7 +13,8 @@ from fractions import Fraction
 from typing import Any
 
 from viewlet.core.casts import finite, fit, rescale
-from viewlet.core.library import FUNCTIONS, between
+from viewlet.core.library import FUNCTIONS
+from viewlet.core.numbers import between
 from viewlet.core.scalar import Call, Const, Var
 from viewlet.core.types import BIGINT, Kind, Type, Value, wide
 from viewlet.errors import CompileError, ValueRangeError

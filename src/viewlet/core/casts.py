@@ -13,10 +13,12 @@ from decimal import ROUND_HALF_UP, Context, Decimal
 from typing import Any, TypeAlias
 
 from viewlet.core import calendar
+from viewlet.core.scalar import Call
 from viewlet.core.types import Kind, Type, Value, bounds
 from viewlet.errors import CompileError, ValueRangeError
 
 Function: TypeAlias = Callable[..., Any]
+Builder: TypeAlias = Callable[[Call], Function]
 
 # Room for every DECIMAL(38, s) and every double, so that Decimal never rounds on its own.
 EXACT = Context(prec=1200)

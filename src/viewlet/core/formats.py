@@ -12,8 +12,7 @@ from datetime import datetime
 from functools import lru_cache
 
 from viewlet.core import calendar
-from viewlet.core.casts import Function
-from viewlet.core.scalar import Call
+from viewlet.core.casts import Builder
 from viewlet.errors import ValueRangeError
 
 MONTHS = (
@@ -142,7 +141,7 @@ def _reading(pattern: str) -> re.Pattern[str]:
     return re.compile(text, re.ASCII)
 
 
-FORMAT_FUNCTIONS: Mapping[str, Callable[[Call], Function]] = {
+FORMAT_FUNCTIONS: Mapping[str, Builder] = {
     "date_format": lambda call: show_moment,
     "parse_moment": lambda call: parse_moment,
 }

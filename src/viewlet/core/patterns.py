@@ -10,11 +10,10 @@ possessive quantifiers, classes within classes, and repeats of what may be empty
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import lru_cache
 
-from viewlet.core.casts import Function
-from viewlet.core.scalar import Call
+from viewlet.core.casts import Builder
 from viewlet.errors import ValueRangeError
 
 LINE_ENDS = "\\n\\r\\u0085\\u2028\\u2029"
@@ -242,7 +241,7 @@ def _replacement(text: str, groups: int) -> tuple[str | int, ...]:
     return tuple(parts)
 
 
-PATTERN_FUNCTIONS: Mapping[str, Callable[[Call], Function]] = {
+PATTERN_FUNCTIONS: Mapping[str, Builder] = {
     "regexp_like": lambda call: regexp_like,
     "regexp_extract": lambda call: regexp_extract,
     "regexp_replace": lambda call: regexp_replace,

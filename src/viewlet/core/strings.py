@@ -1,19 +1,56 @@
-"""Functions of text beyond the plainest: parts, places, codes and digests; a text is code points."""
+"""Functions of text: LIKE, parts, places, codes and digests; a text is code points."""
 
 from __future__ import annotations
 
 import hashlib
+import re
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from functools import lru_cache
 
-from viewlet.core.casts import Function
+from viewlet.core.casts import Builder, Function
 from viewlet.core.scalar import Call
 from viewlet.errors import ValueRangeError
 
-Builder = Callable[[Call], Function]
-
 SOUNDEX_CODES = "01230127022455012623017202"
 """Of A to Z: 0 separates, 7 is passed over."""
+
+
+def _replace(text: str, search: str, replacement: str) -> str:
+    return text.replace(search, replacement) if search else text
+
+
+def _pad(text: str, width: int, padding: str, on_left: bool) -> str:
+    missing = width - len(text)
+    if missing <= 0 or not padding:
+        return text[: max(width, 0)]
+    fill = (padding * (missing // len(padding) + 1))[:missing]
+    return fill + text if on_left else text + fill
+
+
+def like(text: str, pattern: str, escape: str = "\\") -> bool:
+    """SQL LIKE: ``_`` is any one character, ``%`` any number of them, the escape makes them literal.
+
+    >>> like("50% off", "50\\\\%%"), like("promo", "PR%"), like("abc", "a_c")
+    (True, False, True)
+    """
+    return _like_pattern(pattern, escape).fullmatch(text) is not None
+
+
+@lru_cache(maxsize=1024)
+def _like_pattern(pattern: str, escape: str) -> re.Pattern[str]:
+    parts, characters = [], iter(pattern)
+    for character in characters:
+        if character == escape:
+            literal = next(characters, None)
+            if literal is None or literal not in ("_", "%", escape):
+                raise ValueRangeError(
+                    f"LIKE {pattern!r}: the escape {escape!r} must stand before _ or % or itself"
+                )
+            parts.append(re.escape(literal))
+        else:
+            parts.append({"_": ".", "%": ".*"}.get(character) or re.escape(character))
+    return re.compile("".join(parts), re.DOTALL)
 
 
 def substring(text: str, start: int, length: int | None = None) -> str:
@@ -163,6 +200,24 @@ def _hexadecimal(call: Call) -> Function:
 
 
 TEXT_FUNCTIONS: Mapping[str, Builder] = {
+    "like": lambda call: like,
+    "concat": lambda call: lambda *texts: "".join(texts),
+    "left": lambda call: lambda text, n: text[: max(n, 0)],
+    "right": lambda call: lambda text, n: text[-n:] if n > 0 else "",
+    "upper": lambda call: str.upper,
+    "lower": lambda call: str.lower,
+    "trim": lambda call: lambda text, characters=" ": text.strip(characters),
+    "ltrim": lambda call: lambda text, characters=" ": text.lstrip(characters),
+    "rtrim": lambda call: lambda text, characters=" ": text.rstrip(characters),
+    "replace": lambda call: _replace,
+    "length": lambda call: len,
+    "starts_with": lambda call: str.startswith,
+    "ends_with": lambda call: str.endswith,
+    "contains": lambda call: lambda text, part: part in text,
+    "lpad": lambda call: lambda text, width, padding=" ": _pad(text, width, padding, on_left=True),
+    "rpad": lambda call: lambda text, width, padding=" ": _pad(text, width, padding, on_left=False),
+    "repeat": lambda call: lambda text, n: text * n,
+    "reverse": lambda call: lambda text: text[::-1],
     "substring": lambda call: substring,
     "split_part": lambda call: split_part,
     "substring_index": lambda call: substring_index,
