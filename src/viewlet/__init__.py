@@ -2,6 +2,7 @@
 
 from viewlet import errors
 from viewlet.compiled import CompiledProgram, compile
-from viewlet.database import Database, connect
+from viewlet.connecting import connect
+from viewlet.database import Database
 
 __all__ = ["CompiledProgram", "Database", "compile", "connect", "errors"]

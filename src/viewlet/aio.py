@@ -14,8 +14,8 @@ import pyarrow as pa
 
 from viewlet.backends.base import Granularity
 from viewlet.changes import Data
+from viewlet.connecting import connect as connect_now
 from viewlet.database import Database
-from viewlet.database import connect as connect_now
 from viewlet.kept import OnConflict
 from viewlet.stats import Stats
 

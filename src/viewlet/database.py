@@ -11,7 +11,6 @@ import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,7 @@ import pyarrow as pa
 
 from viewlet import adhoc
 from viewlet.assigned import Present
-from viewlet.backends import Backend, engine_for
+from viewlet.backends import Backend
 from viewlet.backends.base import Bag, Change, Granularity, MapStats, Row, Strategy
 from viewlet.backends.native.library import Gate
 from viewlet.changes import Batch, Data, read_deletes, read_row
@@ -47,7 +46,7 @@ from viewlet.sql import compile_query, parse
 from viewlet.sql.catalog import Catalog, Table, TableKind
 from viewlet.sql.dialects import known_dialect
 from viewlet.stats import Stats
-from viewlet.storage import Durability, Journal, Progress, Unlogged, open_into
+from viewlet.storage import Journal, Unlogged
 from viewlet.storage.checkpoint import Snapshot, ViewState
 from viewlet.storage.definitions import Definition
 from viewlet.storage.encode import Commit
@@ -59,12 +58,6 @@ from viewlet.triggers.work import Ordered
 from viewlet.views import Contents, EngineFactory, Views
 
 
-def _existing(folder: Path) -> Path:
-    if not folder.is_dir():
-        raise StorageError(f"spill={str(folder)!r}: there is no such folder")
-    return folder
-
-
 @contextmanager
 def _shallow() -> Iterator[None]:
     """Refuse statements that are deeper than this process's stack, wherever that is noticed."""
@@ -74,63 +67,8 @@ def _shallow() -> Iterator[None]:
         raise UnsupportedError("the statement is nested too deeply; split it into several views") from None
 
 
-def connect(
-    target: object = None,
-    folder: str | os.PathLike[str] | None = None,
-    *,
-    backend: Backend = "auto",
-    strategy: Strategy = "auto",
-    dialect: str = "spark",
-    durability: Durability | None = None,
-    memory_limit: int | str | None = None,
-    spill: str | os.PathLike[str] | None = None,
-    checkpoint_bytes: int = 64 << 20,
-    progress: Progress | None = None,
-) -> Database:
-    """Open a database: in memory without ``target``, in the file at a path, or on a Spark session.
-
-    ``folder`` makes a database on Spark durable: a folder on any file system that Hadoop can reach, given as
-    a Hadoop path, ``hdfs://...`` or relative to the session's default file system.
-    ``durability`` says what an acknowledged batch survives. ``"full"`` (the default) survives a power
-    failure; ``"batch"`` and ``"off"`` survive the end of this process. After a power failure, the latest
-    batches may be missing with ``"batch"``, and the whole file may be lost with ``"off"``.
-    A checkpoint is written after each ``checkpoint_bytes`` of log. While a file is opened, ``progress`` is
-    called with the number of records read so far and their total. ``memory_limit`` is in bytes, or a text
-    such as ``"2GB"``. ``spill`` is a folder for files that hold the maps of views, so that rarely used parts
-    of them need not stay in memory.
-
-    >>> db = connect()
-    >>> db.execute("CREATE TABLE bids (price BIGINT, volume BIGINT)")
-    >>> db.execute("CREATE MATERIALIZED VIEW total AS SELECT sum(volume) AS volume FROM bids")
-    >>> db.insert("bids", [(9_950, 200), (9_960, 50)])
-    1
-    >>> db.view("total").value
-    250
-    """
-    if target is not None and not isinstance(target, (str, os.PathLike)):
-        from viewlet.spark_database import connect_spark
-
-        options = {"durability": durability, "memory_limit": memory_limit, "spill": spill}
-        return connect_spark(target, folder, backend, strategy, dialect, checkpoint_bytes, options)
-    if folder is not None:
-        raise StorageError(
-            f"folder={os.fspath(folder)!r} goes with a SparkSession: connect(path) without one"
-        )
-    engines = backend if spill is None else partial(engine_for, backend, spill=_existing(Path(spill)))
-    database = Database(backend=engines, strategy=strategy, dialect=dialect)
-    if target is not None:
-        path = Path(os.fspath(target))
-        database.attach(open_into(database, path, durability or "full", checkpoint_bytes, progress))
-    elif durability is not None:
-        raise StorageError(
-            f"durability={durability!r} needs a path to write to: connect('name.viewlet', ...)"
-        )
-    database.memory_limit = None if memory_limit is None else MemoryLimit.of(memory_limit)
-    return database
-
-
 class Database:
-    """Tables and the views over them; open one with :func:`connect`. Calls of several threads take turns."""
+    """Tables and the views over them; :func:`viewlet.connect` opens one. Calls from threads take turns."""
 
     def __init__(self, *, backend: Backend | EngineFactory, strategy: Strategy, dialect: str) -> None:
         self.catalog = Catalog()

@@ -10,7 +10,8 @@ import viewlet.kept
 from viewlet.backends.spark.cluster import SimulatedCluster
 from viewlet.backends.spark.coordinate import Coordinator
 from viewlet.backends.spark.engine import SparkEngine
-from viewlet.database import Database, connect
+from viewlet.connecting import connect
+from viewlet.database import Database
 
 pytestmark = pytest.mark.native
 

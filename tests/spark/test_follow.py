@@ -19,7 +19,8 @@ from viewlet.backends.spark.coordinate import Coordinator
 from viewlet.backends.spark.engine import SparkEngine
 from viewlet.backends.spark.native import SiteCode
 from viewlet.backends.spark.partition import PartitionCode
-from viewlet.database import Database, connect
+from viewlet.connecting import connect
+from viewlet.database import Database
 from viewlet.errors import ValueRangeError
 from viewlet.workers import Workers, log
 from viewlet.workers.jobs import Executors

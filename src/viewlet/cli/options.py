@@ -7,7 +7,8 @@ from typing import get_args
 
 from viewlet.backends import Backend
 from viewlet.backends.base import Strategy
-from viewlet.database import Database, connect
+from viewlet.connecting import connect
+from viewlet.database import Database
 
 
 def add_engine_options(parser: argparse.ArgumentParser) -> None:

@@ -18,8 +18,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from viewlet.connecting import connect as open_database
 from viewlet.database import Database
-from viewlet.database import connect as open_database
 from viewlet.dbapi.errors import (
     DatabaseError,
     DataError,

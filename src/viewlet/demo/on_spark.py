@@ -20,7 +20,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from viewlet.database import Database, connect
+from viewlet.connecting import connect
+from viewlet.database import Database
 from viewlet.demo.play import Run
 from viewlet.demo.reevaluation import Reevaluation, reevaluate
 from viewlet.demo.scenes import Scene

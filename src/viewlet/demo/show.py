@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 from typing import Any, TextIO
 
 from viewlet.backends import Backend
-from viewlet.database import Database, connect
+from viewlet.connecting import connect
+from viewlet.database import Database
 from viewlet.demo.on_spark import CHANGES as PIPED_CHANGES
 from viewlet.demo.on_spark import Piped, pipe
 from viewlet.demo.play import Run, play, prepare

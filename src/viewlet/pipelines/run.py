@@ -18,7 +18,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from viewlet.database import Database, connect
+from viewlet.connecting import connect
+from viewlet.database import Database
 from viewlet.pipelines.definitions import FlowDefinition, Pipeline, PipelineError, SinkDefinition
 from viewlet.pipelines.lateness import (
     LATEST,

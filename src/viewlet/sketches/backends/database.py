@@ -207,7 +207,7 @@ class Streams(ViewletDatabase):
     fragment_type = INT
 
     def __init__(self, keep: Keep, streams: Sequence[Table]) -> None:
-        from viewlet.database import connect
+        from viewlet.connecting import connect
 
         super().__init__(connect(backend="reference" if keep == "reference" else "auto"))
         self.filled = False
