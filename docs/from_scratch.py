@@ -494,7 +494,7 @@ def show_program(compiler: Compiler) -> None:
 # ## 6. Does it work?
 #
 # The judge is SQLite: the same changes, and after each of them the same query from scratch. The stream
-# inserts and deletes at random, with duplicates, and with lines that arrive before their order.
+# inserts and deletes at random, with duplicates, and with lines that arrive before their order does.
 
 
 def check(
@@ -576,9 +576,9 @@ if __name__ == "__main__":
     )
 
 # %% [markdown]
-# Now a nested aggregate, the query that finance people call VWAP: the money in those bids above which less
-# than a quarter of all volume lies. The inner sum depends on the outer row by an *inequality*: no join on
-# equality can undo that nesting.
+# Now a nested aggregate, the query that finance people call VWAP: price times volume, summed over the bids
+# for which less than a quarter of the total volume is bid at higher prices. The inner sum depends on the
+# outer row by an *inequality*: no join on equality can undo that nesting.
 
 VWAP: Query = (
     Term(
@@ -610,23 +610,23 @@ if __name__ == "__main__":
 
 # %% [markdown]
 # It works, and it shows the limit of the plain method. A new bid may move the boundary for every other bid,
-# so the trigger goes over a map of prices, and for each price over the map again. That is quadratic in the
+# so the trigger loops over a map of prices, and for each price over the map again. That is quadratic in the
 # number of *distinct prices*; recomputing is quadratic in the number of *bids*. Better, not good.
 #
 # ## 7. What a real engine adds
 #
 # Everything above is the core of Viewlet, and the folder names follow it: `calculus/` is sections 2 to 4,
-# `triggers/` is section 5, `backends/reference/` is the engine. What it took to go from here to there:
+# `triggers/` is section 5, `backends/reference/` is the engine. What the real engine adds to this:
 #
-# - SQL itself: NULL and three-valued logic, MIN and MAX under deletions, outer joins, EXISTS, DISTINCT,
-#   exact decimals (`sql/`, `plan/`). NULL and "no row" are different things, which is why our SQL says
-#   COALESCE.
+# - The rest of SQL: NULL and three-valued logic, MIN and MAX under deletions, outer joins, EXISTS, DISTINCT,
+#   exact decimals (`sql/`, `plan/`). In SQL a sum over no rows is NULL; here it is 0, which is why the
+#   queries for SQLite above say COALESCE.
 # - *Domains*: where a nested query is correlated by equality, its delta is restricted to the groups that
 #   the event touches, and `f(a + da) - f(a)` becomes cheap (`calculus/domain.py`).
 # - Batches: a delta with respect to many rows at once (`calculus/events.py`).
-# - Indexes for partly bound keys, and ordered trees with subtree sums, by which the inner loops of VWAP
-#   become one descent of a tree (`indexes/`).
+# - Indexes for lookups by a part of the key, and ordered trees with subtree sums, with which the inner loops
+#   of VWAP become one descent of a tree (`indexes/`).
 # - Native code: the statements above, as C (`loops/`, `backends/native/`).
 #
-# The same idea keeps matrix programs (`linalg/`: the delta is a product of thin matrices) and signals
-# (`signals/`: what the delta reads is the tail of a window) fresh.
+# The same idea keeps the results of matrix programs fresh (`linalg/`: the delta is a product of thin
+# matrices), and those of signal queries (`signals/`: what the delta reads is the tail of a window).
