@@ -26,7 +26,8 @@ from typing import assert_never
 from viewlet.calculus.aggregates import Branch, Lifts
 from viewlet.calculus.conditions import condition_factors
 from viewlet.calculus.nodes import Cond, Exists, Extremum, Factor, Let, Lift, Query, Rel, Value, product
-from viewlet.calculus.substitute import freshen, substitute_query
+from viewlet.calculus.simplify import drop_unused
+from viewlet.calculus.substitute import freshen, local_variables, substitute_query
 from viewlet.core.names import Names
 from viewlet.core.scalar import (
     FALSE,
@@ -223,13 +224,24 @@ class PlanToCalculus:
         """Local variables of sibling nested queries get names of their own."""
         match factor:
             case Lift(var, keys, query):
-                return Lift(var, keys, freshen(query, keys, self.names))
+                return Lift(var, keys, self._copied(query, keys))
             case Extremum(var, op, of, keys, query):
                 new = Var(self.names.fresh(of.name), of.type, of.nullable)
                 renamed = substitute_query(query, {of.name: new})
-                return Extremum(var, op, new, keys, freshen(renamed, (*keys, new), self.names))
+                return Extremum(var, op, new, keys, self._copied(renamed, (*keys, new)))
             case _:
                 return factor
+
+    def _copied(self, query: Query, keys: tuple[Var, ...]) -> Query:
+        """A nested query with names of its own.
+
+        Of a hundred sums over as many columns each needs one. What only its siblings read goes as soon as the
+        query is simplified, so it says nothing of the size of a program.
+        """
+        copy, known = freshen(query, keys, self.names), frozenset(key.name for key in keys)
+        needed = tuple(drop_unused(term, known) for term in copy)
+        self.names.discount(len(local_variables(copy, keys)) - len(local_variables(needed, keys)))
+        return copy
 
     # Filters, with the nested queries below them
 

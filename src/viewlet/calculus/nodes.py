@@ -31,6 +31,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from viewlet.core.node import field_names
 from viewlet.core.scalar import Const, Scalar, Var, variables
 from viewlet.core.types import BIGINT, Type
 
@@ -38,10 +39,26 @@ Argument: TypeAlias = Var | Const
 
 
 class Shares:
-    """Has a place for what :func:`factor_variables` found: compiling asks that a hundred thousand times."""
+    """Has a place for what :func:`factor_variables` found, and one for the hash of what may be a deep query.
 
-    __slots__ = ("_shared",)
+    Compiling asks for both a hundred thousand times.
+    """
+
+    __slots__ = ("_hash", "_shared")
+    _hash: int
     _shared: tuple[Var, ...]
+
+    def __init_subclass__(cls) -> None:
+        """A dataclass makes a hash of its own, unless it has one."""
+        cls.__hash__ = Shares.__hash__  # type: ignore[method-assign]
+
+    def __hash__(self) -> int:
+        try:
+            return self._hash
+        except AttributeError:
+            found = hash(tuple([getattr(self, name) for name in field_names(type(self))]))
+            object.__setattr__(self, "_hash", found)
+            return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +166,7 @@ def product(*factors: Factor, coefficient: int = 1) -> Query:
     ((), 3)
     """
     kept: list[Factor] = []
+    met: set[Factor] = set()
     for factor in factors:
         match factor:
             case Rel() | MapRef() | Let() | Lift():
@@ -161,8 +179,10 @@ def product(*factors: Factor, coefficient: int = 1) -> Query:
             case Exists(query=inner, negated=negated) if not inner:
                 if not negated:
                     return ZERO
-            case Cond() | Exists() if factor in kept:  # 0/1 factors are idempotent
-                continue
+            case Cond() | Exists():  # 0/1 factors are idempotent
+                if factor not in met:
+                    met.add(factor)
+                    kept.append(factor)
             case _:
                 kept.append(factor)
     return (Term(tuple(kept), coefficient),) if coefficient else ZERO

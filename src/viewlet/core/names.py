@@ -19,6 +19,7 @@ class Names:
     def __init__(self, taken: frozenset[str] = frozenset(), most: int | None = None) -> None:
         self._taken = set(taken)
         self._most = most
+        self._discount = 0
         self._next: dict[str, int] = {}
 
     def fresh(self, stem: str) -> str:
@@ -27,10 +28,14 @@ class Names:
         while name in self._taken:
             n += 1
             name = f"{stem}_{n}"
-        self.check(len(self._taken) + 1)
+        self.check(len(self._taken) - self._discount + 1)
         self._next[stem] = n
         self._taken.add(name)
         return name
+
+    def discount(self, count: int) -> None:
+        """So many of the names handed out are no measure of anything."""
+        self._discount += count
 
     def check(self, count: int) -> None:
         """Refuse what has that many names, new ones or not."""

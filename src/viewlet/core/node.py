@@ -33,7 +33,7 @@ def children(node: object) -> Iterator[Any]:
     >>> [child.value for child in children(call("+", Const(1), Const(2))) if isinstance(child, Const)]
     [1, 2]
     """
-    for name in _field_names(type(node)):
+    for name in field_names(type(node)):
         yield from _nodes_in(getattr(node, name))
 
 
@@ -49,7 +49,7 @@ def walk(node: object) -> Iterator[Any]:
 def rebuild(node: N, change: Callable[[Any], Any]) -> N:
     """The same node over changed children; the node itself where nothing changed."""
     updates: dict[str, Any] = {}
-    for name in _field_names(type(node)):
+    for name in field_names(type(node)):
         old = getattr(node, name)
         new = _map_nodes(old, change)
         if new is not old:
@@ -62,7 +62,8 @@ def transform(node: Any, change: Callable[[Any], Any]) -> Any:
     return change(rebuild(node, lambda child: transform(child, change)))
 
 
-def _field_names(kind: type) -> tuple[str, ...]:
+def field_names(kind: type) -> tuple[str, ...]:
+    """The fields of a dataclass."""
     names = _FIELD_NAMES.get(kind)
     if names is None:
         names = _FIELD_NAMES[kind] = tuple(f.name for f in fields(cast(Any, kind)))

@@ -34,6 +34,7 @@ def ignore_duplicates(query: Query) -> Query:
 
         δ(A) = A                               if A has a key
         E(δ(A)) = E(A)
+        E(A UNION B) = E(A UNION ALL B)        so of many UNIONs only the outermost looks for duplicates
         E<g>(A LEFT JOIN B) = E<g>(A)          if g reads only A
     """
     return transform_query(query, _ignore)
@@ -82,6 +83,9 @@ def _once(plan: Plan, wanted: Set[str]) -> Plan:
             return replace(plan, input=_once(below, read))
         case Filter(below):
             return replace(plan, input=_once(below, needed))
+        case SetOperation("union" | "union_all", left, right):
+            left, right = (_once(side, {var.name for var in outputs(side)}) for side in (left, right))
+            return replace(plan, kind="union_all", left=left, right=right)
         case Apply(below, nested):
             correlated = set(free_variables(plan)) | {
                 n for item in nested for n in free_variables(item.query)

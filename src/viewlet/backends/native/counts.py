@@ -22,7 +22,7 @@ from viewlet.triggers.compile import compile_views
 VIEW, TABLE = "kept", "t"
 
 MOST_COLUMNS = 32
-"""A key has a bit for every column that may be NULL, in one word."""
+"""Of more the C compiler makes a program for seconds; wider rows stay in Python."""
 
 
 class RowCounts:

@@ -22,6 +22,7 @@ from viewlet.backends.native.additions import (
 from viewlet.backends.native.build import Effort
 from viewlet.backends.native.columns import used_columns
 from viewlet.backends.native.feeds import Feed, fed_records, feeds_of, write_feeds
+from viewlet.backends.native.flags import BITS, flag_words
 from viewlet.backends.native.forms import Form, Writer, cell_kind, field_form, stored_form
 from viewlet.backends.native.noting import note_seen, see
 from viewlet.backends.native.operations import Operations
@@ -469,7 +470,8 @@ def _summed(kind: Type) -> str:
 def _description(at: CRecord) -> str:
     """The initializer of a ``vl_record``."""
     name, record = at.name, at.record
-    nulls = f"offsetof({at.code}_record, key.nulls)" if at.nullable else "-1"
+    flags = flag_words(record)
+    nulls = f"{f'offsetof({at.code}_record, key.nulls)' if flags else 0}, {BITS * flags}"
     layout = ("VL_POOLED" if at.pooled else "VL_INPLACE") if record.keys else "VL_PLAIN"
     identity = f"offsetof({at.code}_record, id)" if record.keys and at.pooled else "0"
     access = f"{name}_touch_any, {name}_leave_any" if record.keys else "NULL, NULL"

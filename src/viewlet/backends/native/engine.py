@@ -29,7 +29,7 @@ from viewlet.calculus.evaluate import Key, Number, Tables, evaluate_query
 from viewlet.core.casts import show
 from viewlet.core.scalar import Var
 from viewlet.core.types import Value
-from viewlet.errors import BackendError, CompileError, ValueRangeError
+from viewlet.errors import BackendError, ValueRangeError
 from viewlet.loops.from_triggers import Batches, triggers_to_loops
 from viewlet.loops.nodes import LoopProgram
 from viewlet.loops.text import show_loops
@@ -170,7 +170,6 @@ class NativeEngine:
         self._compiler.statistics = Statistics({t: _about(len(bag)) for t, bag in contents.items() if bag})
         added = self._add(name, query, strategy)
         try:
-            _refuse_wide(added)
             self._pending.append(self._first_contents(added, contents))
         except BaseException:
             self._forget(name)
@@ -541,16 +540,6 @@ class NativeEngine:
                 number = fresh.source.tables.index(table)
                 failed = fresh.opened.apply(number, list(bag), list(bag.values()), batch)
                 self._apply(failed, table, list(bag))
-
-
-def _refuse_wide(added: Iterable[MapDefinition]) -> None:
-    """Entries have 32 flags that say which of their keys are NULL."""
-    for definition in added:
-        if any(key.nullable for key in definition.keys[32:]):
-            raise CompileError(
-                f"native code keeps NULL in the first 32 columns of a map, and {definition.name!r} has "
-                f"{len(definition.keys)}: say NOT NULL, select fewer columns, or connect(backend='reference')"
-            )
 
 
 def first_rows(query: Query, names: tuple[str, ...]) -> tuple[bytes, bytes, int] | None:

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from viewlet.backends.native.flags import flag, set_flags
 from viewlet.backends.native.forms import Writer, stored_form
 from viewlet.backends.native.operations import Operations
 from viewlet.backends.native.scalars import Registry
@@ -158,12 +159,11 @@ def _tell(out: Writer, at: CRecord, feeds: Iterable[Feed], records: Mapping[str,
             places = list(enumerate(feed.keys[at.record.name]))
             flagged = [(i, own) for i, own in places if at.record.keys[own].nullable]
             taken = [(i, own) for i, own in flagged if shown.record.keys[i].nullable]
-            never = [f"!(e->key.nulls >> {own} & 1)" for i, own in flagged if (i, own) not in taken]
+            known = {own: flag(at.record, own, "e->key.") for _, own in flagged}
+            never = [f"!({known[own]})" for i, own in flagged if (i, own) not in taken]
             with out.block(f"if ({' && '.join([f'(x->feeding >> {feed.view} & 1)', *never])})"):
                 parts = [f".k{i} = e->key.k{own}" for i, own in places]
-                if taken:
-                    bits = (f"(uint32_t)(e->key.nulls >> {own} & 1) << {i}" for i, own in taken)
-                    parts.append(f".nulls = {' | '.join(bits)}")
+                parts += set_flags(shown.record, [(i, known[own]) for i, own in taken])
                 out.line(f"const {shown.code}_key key = {{{', '.join(parts)}}};")
                 out.line(f"v{feed.view}_before(x, &key);")
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from viewlet.backends.native.flags import flag
 from viewlet.backends.native.forms import Form, Writer, field_form
 from viewlet.backends.native.orders import (
     COrder,
@@ -126,7 +127,7 @@ def _write_order_add(out: Writer, order: COrder, tests: Sequence[str], change: s
     """Change the sums or the count at the key of an entry; NULL keys are in no order."""
     record, axis, name = order.record, order.axis, order.name
     nulls = [i for i in (axis.position, axis.of) if i is not None and record.keys[i].nullable]
-    tests = [*tests, *(f"!(r->key.nulls >> {i} & 1)" for i in nulls)]
+    tests = [*tests, *(f"!({flag(record, i, 'r->key.')})" for i in nulls)]
     with out.block(f"if ({' && '.join(f'({test})' for test in tests)})" if tests else ""):
         tree = f"&m->{name}"
         slices = f"vl_map_pooled_bytes(&m->{name})"

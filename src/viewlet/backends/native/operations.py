@@ -19,6 +19,7 @@ from viewlet.backends.native.additions import (
     watch,
 )
 from viewlet.backends.native.columns import load, needed_here
+from viewlet.backends.native.flags import flag, flag_words_of, set_flags
 from viewlet.backends.native.forms import (
     CValue,
     Form,
@@ -310,7 +311,7 @@ class Operations:
             null = None
             if at.record.keys[i].nullable:
                 null = f"{name}_null"
-                self.out.line(f"const bool {null} = {entry}->key.nulls >> {i} & 1;")
+                self.out.line(f"const bool {null} = {flag(at.record, i, f'{entry}->key.')};")
                 self.out.line(f"(void){null};")
             self.out.line(f"(void){name};")
             inner.names[var.name] = CValue(name, form, null, type_interval(var.type))
@@ -320,7 +321,7 @@ class Operations:
     def key(self, at: CRecord, kind: str, keys: Sequence[tuple[int, Argument]]) -> tuple[str, str | None]:
         """A key as a C variable, and when no entry can have it, because it is NULL or out of range there."""
         parts: list[str] = []
-        nulls: list[str] = []
+        nulls: list[tuple[int, str]] = []
         absent: list[str] = []
         for i, argument in keys:
             column, value = at.record.keys[i], self.scalars.value(argument)
@@ -329,15 +330,14 @@ class Operations:
             if value.null is not None:
                 text = f"{value.null} ? 0 : {value.text}"
                 if column.nullable:
-                    nulls.append(f"(uint32_t)({value.null}) << {i}")
+                    nulls.append((i, value.null))
                 else:
                     absent.append(value.null)
             if stored in ("int32_t", "int64_t") and not within(value.limits, _room(column.type)):
                 low, high = _room(column.type)
                 absent.append(f"{value.text} < {integer(low)} || {value.text} > {integer(high)}")
             parts.append(f".k{i} = ({stored})({text})")
-        if nulls:
-            parts.append(f".nulls = {' | '.join(nulls)}")
+        parts += set_flags(at.record, nulls)
         name = self.out.fresh("k")
         self.out.line(f"const {kind} {name} = {{{', '.join(parts)}}};")
         return name, f"({' || '.join(absent)})" if absent else None
@@ -512,9 +512,8 @@ class Operations:
         """Entries of the temporary that are zeros still were gathered last time and not now."""
         at, new = self.records[op.record], self.records[op.temporary]
         pairs = [(at.field(name), new.field(name)) for name in op.fields]
-        width = range(len(at.record.keys))
-        nulls = ", .nulls = {}->key.nulls" if at.nullable else ""
-        keys = ", ".join(f".k{i} = {{0}}->key.k{i}" for i in width) + nulls.replace("{}", "{0}")
+        members = [*(f"k{i}" for i in range(len(at.record.keys))), *flag_words_of(at.record)]
+        keys = ", ".join(f".{member} = {{0}}->key.{member}" for member in members)
         there = self.out.fresh("n")
         self.out.line(f"uint64_t {there} = 0;")
         with self.out.block(f"for ({new.code}_record *t = {new.code}_from(a, {new.map}, 1); t;)"):

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from viewlet.backends.native.flags import take_flags
 from viewlet.backends.native.forms import Form, Writer, field_form, form_of, stored_form
 from viewlet.loops.nodes import Axis, Order, Point, Record
 
@@ -84,16 +85,10 @@ class COrder:
         kind = stored_form(self.record.keys[position].type)[0]
         return f"ord_key_of_double({text})" if kind == "double" else f"(int64_t){text}" * self.is_pair or text
 
-    @property
-    def slice_mask(self) -> int:
-        """The bits of the NULL flags of the columns by which it is apart."""
-        return sum(1 << i for i in self.axis.by if self.record.keys[i].nullable)
-
     def slice_key(self, key: str) -> str:
         """The initializer of the key of a slice, from the address of a key of the record."""
         parts = [f".k{i} = {key}->k{i}" for i in self.axis.by]
-        if self.slice_mask:
-            parts.append(f".nulls = {key}->nulls & {self.slice_mask:#x}")
+        parts += take_flags(self.record, self.axis.by, f"{key}->")
         return f"{{{', '.join(parts)}}}"
 
     def member(self, field: str) -> str:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from itertools import zip_longest
 from typing import TypeAlias
 
+from viewlet.backends.native.flags import flag_words, masks, take_flags
 from viewlet.backends.native.forms import Form, Writer, field_form, stored_form
 from viewlet.backends.native.noting import write_note, write_presences
 from viewlet.backends.native.orders import order_members, presences_of, write_orders
@@ -18,6 +19,7 @@ from viewlet.backends.native.whole import whole_order, write_whole
 from viewlet.loops.nodes import Record
 
 MAX_INPLACE_BYTES = 56
+MOST_NESTED = 64
 
 Member: TypeAlias = tuple[str, str, int]
 """Type and name of a member of a struct, and what its address must be a multiple of."""
@@ -68,11 +70,6 @@ class CRecord:
     def indexed(self) -> bool:
         """Has something to know of entries that come or go?"""
         return bool(self.record.slices or presences_of(self))
-
-    @property
-    def nullable(self) -> bool:
-        """Can a key column be NULL?"""
-        return any(key.nullable for key in self.record.keys)
 
     def field(self, name: str) -> str:
         """The C member of a field."""
@@ -215,8 +212,7 @@ def _slice(out: Writer, at: CRecord, positions: tuple[int, ...]) -> None:
     index = at.slice(positions)
     _struct(out, f"{index}_key", _packed(_key_members(at, positions)))
     parts = [f".k{i} = r->key.k{i}" for i in positions]
-    if _mask(at, positions):
-        parts.append(f".nulls = r->key.nulls & {_mask(at, positions):#x}")
+    parts += take_flags(at.record, positions, "r->key.")
     head = f"VL_INLINE {index}_key {index}_of(const {at.name}_record *r)"
     out.line(f"{head} {{ return ({index}_key){{{', '.join(parts)}}}; }}")
     if exact := _one_word(at, positions):
@@ -231,7 +227,7 @@ def _slice(out: Writer, at: CRecord, positions: tuple[int, ...]) -> None:
 
 def _one_word(at: CRecord, positions: Sequence[int]) -> str | None:
     """A word that says all of a key of one column, if there is one."""
-    if len(positions) != 1 or _mask(at, positions):
+    if len(positions) != 1 or masks(at.record, positions):
         return None
     match stored_form(at.record.keys[positions[0]].type)[0]:
         case "int32_t" | "uint32_t":
@@ -263,13 +259,24 @@ def _packed(members: Iterable[Member], at: int = 0) -> Iterator[Member]:
         chosen = next((member for member in rest if at % member[2] == 0), rest[-1])
         rest.remove(chosen)
         yield chosen
-        at += -at % chosen[2] + (16 if chosen[0] == "vl_pair" else chosen[2])
+        at += -at % chosen[2] + _bytes(chosen)
+
+
+def _bytes(member: Member) -> int:
+    """The size of a member: its alignment, but for pairs and arrays.
+
+    >>> _bytes(("int64_t", "k0", 8)), _bytes(("vl_pair", "f0", 8)), _bytes(("uint32_t", "nulls[3]", 4))
+    (8, 16, 12)
+    """
+    kind, name, align = member
+    count = int(name.partition("[")[2].rstrip("]") or 1)
+    return count * (16 if kind == "vl_pair" else align)
 
 
 def _size(members: Sequence[Member]) -> int:
     """The size of a struct whose members leave no holes between them."""
     widest = max((align for _, _, align in members), default=1)
-    total = sum(align for _, _, align in members)
+    total = sum(map(_bytes, members))
     return total + -total % widest
 
 
@@ -290,15 +297,10 @@ def _key_members(at: CRecord, positions: Iterable[int]) -> list[Member]:
     members = [
         (kind, f"k{i}", size) for i in positions for kind, size in [stored_form(at.record.keys[i].type)]
     ]
-    if mask := _mask(at, positions):
-        assert mask >> 32 == 0, "a NULL flag for which there is no bit"
-        members.append(("uint32_t", "nulls", 4))
+    if masks(at.record, positions):
+        words = flag_words(at.record)
+        members.append(("uint32_t", "nulls" if words == 1 else f"nulls[{words}]", 4))
     return members
-
-
-def _mask(at: CRecord, positions: Iterable[int]) -> int:
-    """The bits of the NULL flags of some key columns."""
-    return sum(1 << i for i in positions if at.record.keys[i].nullable)
 
 
 def _hash_and_equal(
@@ -317,21 +319,37 @@ def _hash_and_equal(
                 halves.append(f"(uint32_t)p->k{i}")
             case _:
                 words.append(f"(uint64_t)p->k{i}")
+    first, *others = [f"(p->{m} & {mask:#x})" for m, mask in masks(at.record, home or positions).items()] or [
+        ""
+    ]
+    halves += others
     for low, high in zip_longest(halves[::2], halves[1::2]):  # two to a word: one multiplication fewer
         words.append(f"({low} | (uint64_t){high} << 32)" if high else f"(uint64_t){low}")
-    if mask := _mask(at, home or positions):
-        words[0] = f"({words[0]} ^ (p->nulls & {mask:#x}) * VL_SEED1)"
-    text = f"vl_hash{min(len(words), 3)}({', '.join(words[:3])})"
-    for word in words[3:]:
-        text = f"vl_hash2({text}, {word})"
-    out.line(f"VL_INLINE uint64_t {name}_hash(const {name}_key *p) {{ return {text}; }}")
+    if first:
+        words[0] = f"({words[0]} ^ {first} * VL_SEED1)"
+    _hash(out, name, words)
     for function, compared in (("equal", positions), ("alike", home)):
         tests = [f"p->k{i} == q->k{i}" for i in compared]
-        if mask := _mask(at, compared):
-            tests.append(f"((p->nulls ^ q->nulls) & {mask:#x}) == 0")
+        tests += [f"((p->{m} ^ q->{m}) & {mask:#x}) == 0" for m, mask in masks(at.record, compared).items()]
         head = f"VL_INLINE bool {name}_{function}(const {name}_key *p, const {name}_key *q)"
         if tests:
             out.line(f"{head} {{ return {' && '.join(tests)}; }}")
+
+
+def _hash(out: Writer, name: str, words: Sequence[str]) -> None:
+    """A hash of words; of many it takes a statement for each, as compilers nest parentheses so deep only."""
+    text = f"vl_hash{min(len(words), 3)}({', '.join(words[:3])})"
+    head = f"VL_INLINE uint64_t {name}_hash(const {name}_key *p)"
+    if len(words) <= MOST_NESTED:
+        for word in words[3:]:
+            text = f"vl_hash2({text}, {word})"
+        out.line(f"{head} {{ return {text}; }}")
+        return
+    with out.block(head):
+        out.line(f"uint64_t h = {text};")
+        for word in words[3:]:
+            out.line(f"h = vl_hash2(h, {word});")
+        out.line("return h;")
 
 
 def empty(at: CRecord) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from viewlet.backends.native.flags import masks
 from viewlet.backends.native.forms import Writer
 from viewlet.backends.native.orders import COrder, orders_of
 
@@ -25,12 +26,11 @@ def write_whole(out: Writer, at: CRecord, order: COrder) -> None:
     """How entries are touched and left, loaded, and shown one after the other."""
     name, axis, tree = at.name, order.axis, order.name
     store, entry, key = f"{name}_store", f"{name}_record", f"k{axis.position}"
-    null = 1 << axis.position if at.record.keys[axis.position].nullable else 0
     map_ = f"vl_map_{'pooled' if at.pooled else 'inplace'}"
     with out.block(f"VL_INLINE {entry} *{name}_touch(vl_arena *a, {map_} *m, const {name}_key *k)"):
         out.line("(void)a;")
-        if null:
-            out.line(f"if (VL_UNLIKELY(k->nulls & {null:#x})) return {name}_upsert(a, m, k);")
+        for member, mask in masks(at.record, [axis.position]).items():
+            out.line(f"if (VL_UNLIKELY(k->{member} & {mask:#x})) return {name}_upsert(a, m, k);")
         out.line(f"{entry} *e = &(({store} *)m)->touched;")
         out.line(f"*e = ({entry}){{.key = *k}};")
         out.line("return e;")
@@ -60,7 +60,7 @@ def write_whole(out: Writer, at: CRecord, order: COrder) -> None:
         out.line(f"e->key.{key} = at;")
         _take(out, order)
         out.line("return true;")
-    _write_scan(out, at, order, null)
+    _write_scan(out, at, order)
     _write_count(out, at, order)
 
 
@@ -70,17 +70,17 @@ def _take(out: Writer, order: COrder) -> None:
         out.line(f"e->f{i} = own.{order.member_of(i)};")
 
 
-def _write_scan(out: Writer, at: CRecord, order: COrder, null: int) -> None:
+def _write_scan(out: Writer, at: CRecord, order: COrder) -> None:
     """``r3_in``: the entry after one among those whose other keys are those of ``own``; NULL is the first."""
     name = at.name
     entry = f"{name}_record"
     given = f"const vl_arena *a, const {name}_store *m, const {entry} *e, {entry} *own"
     with out.block(f"VL_FUNCTION const {entry} *{name}_in({given})"):
-        if null:
+        for member, mask in masks(at.record, [order.axis.position]).items():
             with out.block("if (!e)"):
                 out.line(f"{name}_key unknown = own->key;")
                 out.line(f"unknown.k{order.axis.position} = 0;")
-                out.line(f"unknown.nulls |= {null:#x};")
+                out.line(f"unknown.{member} |= {mask:#x};")
                 out.line(f"if ((e = {name}_find(a, &m->map, &unknown))) return e;")
         out.line(f"const {order.name} *tree = {name}_tree(a, m, &own->key);")
         out.line(f"return tree && {name}_step(a, tree, own, e == own) ? own : NULL;")
@@ -120,8 +120,8 @@ def write_shown(out: Writer, at: CRecord, order: COrder) -> None:
             with out.block(f"while ((slice = {tree}s_next(a, &m->{tree}, slice)))"):
                 for i in order.axis.by:
                     out.line(f"e->key.k{i} = slice->key.k{i};")
-                if order.slice_mask:
-                    out.line("e->key.nulls = slice->key.nulls;")
+                for member in masks(at.record, order.axis.by):
+                    out.line(f"e->key.{member} = slice->key.{member};")
                 out.line(f"if ({name}_step(a, &slice->tree, e, false)) return e;")
             out.line("return NULL;")
     with out.block(f"VL_COLD uint64_t {name}_ordered_count(const vl_instance *x)"):

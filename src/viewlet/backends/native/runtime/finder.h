@@ -17,16 +17,13 @@ typedef struct {
 /* The key of an entry from a tuple; false with an exception. */
 static bool finder_fill(Finder *f, PyObject *given) {
     const vl_record *record = f->record;
-    uint32_t nulls = 0;
     memset(f->space, 0, record->size);
     for (uint32_t c = 0; c < record->keys; c++) {
         vl_cell cell;
         PyObject *value = PyTuple_GET_ITEM(given, (uint8_t)PyBytes_AS_STRING(f->order)[c]);
         if (!cell_of_python(&f->program->instance, value, record->kinds[c], &cell)) return false;
-        if (!cell.null) vl_stored_put(f->space + record->offsets[c], record->forms[c], &cell);
-        nulls |= (uint32_t)cell.null << c;
+        vl_key_put(record, f->space, c, &cell);
     }
-    if (record->nulls >= 0) *(uint32_t *)(void *)(f->space + record->nulls) = nulls;
     return true;
 }
 

@@ -4,8 +4,9 @@
  *   integers, dates, booleans, string ids   the value itself
  *   DOUBLE                                  vl_f64_key(x): one word for 0.0 and -0.0, one for every NaN
  *   DECIMAL                                 its two halves, as two words
- *   NULL                                    the value word is 0, and the column's bit is set in one
- *                                           extra word `nulls` of the key, so that NULL is a key of its own
+ *   NULL                                    the value word is 0, and the column's bit is set in `nulls`,
+ *                                           a word of the key (an array of words beyond 32 columns), so that
+ *                                           NULL is a key of its own
  * vl_hash1, vl_hash2, vl_hash3 and nesting of vl_hash2 cover any width. Bits are taken from the top.
  */
 #ifndef VL_HASH_H

@@ -113,7 +113,7 @@ static PyObject *Program_thaw(Program *self, PyObject *number) {
 static bool put_amount(Run *runs, const vl_instance *x, const vl_record *r, const uint8_t *entry, vl_cell field) {
     for (uint32_t i = 0; i < r->keys; i++) {
         vl_cell key = vl_stored_get(entry + r->offsets[i], r->forms[i]);
-        key.null = r->nulls >= 0 && *(const uint32_t *)(const void *)(entry + r->nulls) >> i & 1;
+        key.null = vl_key_is_null(r, entry, i);
         if (!run_put_cell(&runs[3 * i], x, &key, r->kinds[i])) return false;
     }
     return run_put(&runs[3 * r->keys], &field.as, 16);

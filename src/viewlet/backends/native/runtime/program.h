@@ -22,7 +22,7 @@
 
 #include <stdlib.h>
 
-enum { VL_PROGRAM_ABI = 4, VL_SHORT_TEXTS = 256, VL_ROWS = 128 };
+enum { VL_PROGRAM_ABI = 5, VL_SHORT_TEXTS = 256, VL_ROWS = 128 };
 enum { VL_E_ROWS = 1 << 5, VL_E_DOUBLE = 1 << 6, VL_E_CALL = 1 << 7 }; /* several rows; not finite; host's error */
 
 typedef enum { VL_BOOLEAN, VL_INT32, VL_INT64, VL_DECIMAL, VL_DOUBLE, VL_TEXT } vl_kind;
@@ -81,7 +81,7 @@ typedef struct {
     const uint8_t *kinds;    /* of keys, then fields */
     const uint8_t *forms;    /* likewise */
     const uint16_t *offsets; /* likewise, in an entry */
-    int32_t nulls;           /* where the NULL flags of the keys are; -1: nowhere */
+    uint32_t nulls, flags;   /* where the NULL flags of the first keys are, 32 to a word, and how many; 0: none */
     uint8_t layout, slices;
     uint32_t size, id_at;    /* of an entry */
     uint64_t at;             /* in the state */

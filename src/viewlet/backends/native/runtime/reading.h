@@ -207,14 +207,11 @@ static PyObject *Program_counts(Program *self, PyObject *args) {
     vl_instance *x = &self->instance;
     x->arena.errors = 0;
     for (int64_t i = 0; i < array->length; i++) {
-        uint32_t nulls = 0;
         memset(space, 0, record->size);
         for (uint32_t c = 0; c < record->keys; c++) {
             vl_cell cell = cell_of_column(x, &given.columns[c], record->kinds[c], i);
-            if (!cell.null) vl_stored_put(space + record->offsets[c], record->forms[c], &cell);
-            nulls |= (uint32_t)cell.null << c;
+            vl_key_put(record, space, c, &cell);
         }
-        if (record->nulls >= 0) *(uint32_t *)(void *)(space + record->nulls) = nulls;
         uint8_t *entry = record->touch(x, space);
         int64_t count = vl_stored_get(entry + record->offsets[record->keys], record->forms[record->keys]).as.i;
         memcpy(PyBytes_AS_STRING(result) + i * (int64_t)sizeof count, &count, sizeof count);

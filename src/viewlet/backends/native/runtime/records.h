@@ -38,6 +38,21 @@ VL_FUNCTION void vl_stored_put(uint8_t *at, uint8_t form, const vl_cell *cell) {
     }
 }
 
+VL_FUNCTION bool vl_key_is_null(const vl_record *r, const uint8_t *entry, uint32_t i) {
+    if (i >= r->flags) return false;
+    const uint32_t *nulls = (const void *)(entry + r->nulls);
+    return nulls[i / 32] >> i % 32 & 1;
+}
+
+/* Puts a column of a key into an entry that was zeros. */
+VL_FUNCTION void vl_key_put(const vl_record *r, uint8_t *entry, uint32_t i, const vl_cell *cell) {
+    uint32_t *nulls = (void *)(entry + r->nulls);
+    if (!cell->null)
+        vl_stored_put(entry + r->offsets[i], r->forms[i], cell);
+    else if (i < r->flags)
+        nulls[i / 32] |= UINT32_C(1) << i % 32;
+}
+
 /* Adds an amount to a field. */
 VL_FUNCTION void vl_stored_add(uint8_t *at, uint8_t form, const vl_cell *cell, vl_errors *e) {
     switch (form) {
@@ -92,8 +107,7 @@ VL_FUNCTION const uint8_t *vl_record_next(const vl_instance *x, const vl_record 
 VL_FUNCTION void vl_record_entries(const vl_instance *x, const vl_record *r, vl_cell *row, void *sink, vl_emit emit) {
     for (const uint8_t *entry = vl_record_next(x, r, NULL); entry; entry = vl_record_next(x, r, entry)) {
         for (uint32_t i = 0; i < r->keys + r->fields; i++) row[i] = vl_stored_get(entry + r->offsets[i], r->forms[i]);
-        if (r->nulls >= 0)
-            for (uint32_t i = 0; i < r->keys; i++) row[i].null = *(const uint32_t *)(const void *)(entry + r->nulls) >> i & 1;
+        for (uint32_t i = 0; i < r->keys && i < r->flags; i++) row[i].null = vl_key_is_null(r, entry, i);
         emit(sink, row, 1);
     }
 }
@@ -123,14 +137,9 @@ VL_FUNCTION void vl_undo_back(vl_instance *x, const vl_record *records, uint64_t
 /* Adds amounts to the fields of one entry; `space` has room for an entry, aligned to 16. */
 VL_FUNCTION void vl_record_add(vl_instance *x, const vl_record *r, const vl_cell *row, uint8_t *space) {
     uint8_t *entry = vl_record_state(x, r);
-    uint32_t nulls = 0;
     if (r->layout != VL_PLAIN) {
         memset(space, 0, r->size);
-        for (uint32_t i = 0; i < r->keys; i++) {
-            if (!row[i].null) vl_stored_put(space + r->offsets[i], r->forms[i], &row[i]);
-            nulls |= (uint32_t)row[i].null << i;
-        }
-        if (r->nulls >= 0) *(uint32_t *)(void *)(space + r->nulls) = nulls;
+        for (uint32_t i = 0; i < r->keys; i++) vl_key_put(r, space, i, &row[i]);
         entry = r->touch(x, space);
     }
     for (uint32_t i = r->keys; i < r->keys + r->fields; i++)
