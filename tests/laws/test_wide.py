@@ -13,9 +13,16 @@ from typing import Any
 import pytest
 
 import viewlet
+from viewlet.backends.base import Change, Engine
 from viewlet.backends.native.flags import flag, masks, set_flags
+from viewlet.backends.reference.engine import ReferenceEngine
+from viewlet.backends.spark.cluster import SimulatedCluster
+from viewlet.backends.spark.engine import SparkEngine
 from viewlet.core.types import INT
 from viewlet.loops.nodes import KeyColumn, Record
+from viewlet.sql import compile_query
+from viewlet.sql.catalog import Catalog
+from viewlet.sql.parse import parse
 
 KINDS = {
     "INT": (-1, 0, 7),
@@ -255,3 +262,25 @@ def test_few_columns_of_three_hundred(both: Both) -> None:
     both.execute("CREATE MATERIALIZED VIEW v AS SELECT c290, c3, SUM(c299) AS s FROM w GROUP BY c290, c3")
     both.execute("CREATE MATERIALIZED VIEW u AS SELECT c280, c281 FROM w WHERE c0 IS NULL OR c297 = 7")
     churn(both, 300, "v", "u")
+
+
+@pytest.mark.native
+def test_partitions_of_wide_rows() -> None:
+    """Partitions of a Spark session run native code, too, and rows go from one to the other."""
+    columns = ", ".join(f"c{i} INT" for i in range(40))
+    catalog = Catalog(statement.table for statement in parse(f"CREATE TABLE w ({columns})"))
+    by = ", ".join(f"c{i}" for i in range(40))
+    query = compile_query(f"SELECT {by}, COUNT(*) AS n FROM w GROUP BY {by}", catalog)
+    engines: list[Engine] = [
+        ReferenceEngine(),
+        SparkEngine(lambda code: SimulatedCluster(code, 3), {"w": "c38"}, native=True),
+    ]
+    for engine in engines:
+        engine.create("v", query, catalog, {"w": {}}, "auto")
+    rows = [tuple(None if i in (at, 39) else i % 3 for i in range(40)) for at in range(40)]
+    for own, weight in ((rows, 1), (rows[::3], 1), (rows[::2], -1)):
+        for engine in engines:
+            engine.apply("w", [Change(row, weight) for row in own], "batch", frozenset())
+        expected, spread = (engine.output("v") for engine in engines)
+        assert spread == expected
+        assert expected
