@@ -168,6 +168,20 @@ OWN = {
         "s ~ '^a'",
         "date_part('second', m)",
         "overlay(s placing 'XX' from 2 for 1)",
+        "i is not null",
+        "o is not unknown",
+        "(s is not null) = o",
+        "s is not null = o",
+        "i notnull",
+        "case when a is not null then i else j end",
+        "s::varchar(2)",
+        "i::varchar(2)",
+        "m::timestamp(6)",
+        "concat(s, o::text)",
+        "chr(128512)",
+        "to_char(m, 'yyyy-mm-dd hh24:mi:ss')",
+        "to_char(m, 'YYYY-MM-DD HH:MI')",
+        "to_char(m, 'YYYYMMDD hh12')",
     ],
     "duckdb": [
         "substring(s, -2)",
@@ -185,6 +199,11 @@ OWN = {
         "date_diff('day', d, dd)",
         "last_day(d)",
         "log(2, abs(y))",
+        "i is not null",
+        "s::varchar(2)",
+        "chr(233)",
+        "concat(s, o)",
+        "strftime(m, '%Y-%m-%d %H')",
     ],
 }
 REFUSED = [
@@ -193,6 +212,21 @@ REFUSED = [
     ("duckdb", "concat(s, x)", "text of a DOUBLE"),
     ("postgres", "x::numeric", "NUMERIC of any precision"),
     ("postgres", "to_hex(i)", "to_hex"),
+    ("postgres", "s::char(3)", "CHAR"),
+    ("postgres", "concat(s, o)", "BOOLEAN in PostgreSQL's concat"),
+    ("postgres", "concat_ws(',', o, s)", "BOOLEAN in PostgreSQL's concat"),
+    ("postgres", "concat_ws(',', s, x)", "text of a DOUBLE"),
+    ("postgres", "substring(s from '2')", "regular expression"),
+    ("postgres", "substring(s, num)", "regular expression"),
+    ("postgres", "chr(i)", "letter's number"),
+    ("postgres", "to_char(m, 'DDth')", "pattern of dates with 't', 'h'"),
+    ("postgres", "m + interval '1 day 02:03:04'", "the INTERVAL"),
+    ("postgres", "m + interval '1 day ago'", "the INTERVAL"),
+    ("postgres", "m + interval '.5 day'", "the INTERVAL"),
+    ("spark", "m + interval '- 1 day'", "the INTERVAL"),
+    ("duckdb", "strftime(m, 'M%d')", "pattern of dates with 'M'"),
+    ("duckdb", "chr(i)", "letter's number"),
+    ("mysql", "cast(i as char(3))", "text of some length"),
     ("duckdb", "levenshtein(s, t)", "counts bytes"),
     ("duckdb", "substring(s, 2, n)", "may be negative"),
     ("postgres", "log(y)", "one argument"),
@@ -373,6 +407,29 @@ def test_a_view_and_a_read_agree_in_the_spark_dialect(part: int) -> None:
         compare(expression, view, found)
         compared += 1
     assert compared > 20
+
+
+@pytest.mark.parametrize("expression", ["concat(s, o)", "concat_ws(',', s, o)", "concat_ws(',', s, x)"])
+def test_reads_refuse_parts_of_texts_that_postgresql_writes_otherwise(expression: str) -> None:
+    with pytest.raises(SqlError, match="cast it to VARCHAR or a DECIMAL"):
+        read("postgres")(f"SELECT {expression} AS value FROM v")
+
+
+def test_a_timestamp_has_six_digits_after_the_point() -> None:
+    with pytest.raises(SqlError, match="six digits after the point, not 0"):
+        as_view("postgres", "m::timestamp(0)")
+
+
+def test_distinct_grouping_sets_count_once() -> None:
+    """In PostgreSQL; the two ROLLUPs have (a, b) once and (a) twice, and () once."""
+    with viewlet.connect(dialect="postgres") as db:
+        db.execute("CREATE TABLE r (a INT, b INT)")
+        for name, word in (("each", ""), ("once", "DISTINCT ")):
+            query = f"SELECT a, b, COUNT(*) AS n FROM r GROUP BY {word}ROLLUP (a, b), ROLLUP (a)"
+            db.execute(f"CREATE MATERIALIZED VIEW {name} AS {query}")
+        db.insert("r", [(1, 2), (1, 3)])
+        assert db.view("once").rows() == [(None, None, 2), (1, None, 2), (1, 2, 1), (1, 3, 1)]
+        assert len(db.view("each").rows()) == 8
 
 
 def test_reads_refuse_what_duckdb_cannot_say() -> None:

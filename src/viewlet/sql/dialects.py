@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from itertools import pairwise
 from typing import Any
@@ -17,6 +18,7 @@ from viewlet.sql.foreign import translated
 from viewlet.sql.position import unsupported
 
 SPARK_FAMILY = ("spark", "spark2", "databricks", "hive")
+WHOLE_INTERVAL = re.compile(r"\s*[+-]?[0-9]+(\.[0-9]+)?\s*[a-zA-Z]*\s*")
 OPENING = (TokenType.L_PAREN, TokenType.L_BRACKET)
 CLOSING = (TokenType.R_PAREN, TokenType.R_BRACKET)
 
@@ -44,6 +46,7 @@ def read_statement(text: str, dialect: str) -> exp.Expr:
         raise SqlError(f"syntax error{_told(first) if first else f': {error}'}") from None
     except ValueError as error:
         raise SqlError(f"syntax error: {error}") from None
+    _refuse_cut_intervals(node, text, dialect)
     if dialect.lower() in SPARK_FAMILY:
         _refuse_frequencies(node, text, dialect)
         return _ansi(node)
@@ -77,6 +80,24 @@ def _ansi(node: exp.Expr) -> exp.Expr:
             strict = cast.replace(exp.Cast(this=cast.this, to=cast.args["to"]))
             node = strict if cast is node else node
     return node
+
+
+def _refuse_cut_intervals(node: exp.Expr, text: str, dialect: str) -> None:
+    """Refuse INTERVAL '1 day ago', of which sqlglot's tree keeps ``1 day``.
+
+    >>> read_statement("SELECT d + INTERVAL '1 day 02:00' FROM r", "postgres")  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    ...
+    viewlet.errors.UnsupportedError: the INTERVAL '1 day 02:00' is not supported at line 1, column 12; ...
+    """
+    if node.find(exp.Interval) is None:
+        return
+    for word, amount in pairwise(sqlglot.tokenize(text, read=dialect)):
+        is_text = word.token_type is TokenType.INTERVAL and amount.token_type is TokenType.STRING
+        if is_text and not WHOLE_INTERVAL.fullmatch(amount.text):
+            what = exp.Interval()
+            what.update_positions(word)
+            raise unsupported(what, f"the INTERVAL {amount.text!r}", "write one number and its unit")
 
 
 def _refuse_frequencies(node: exp.Expr, text: str, dialect: str) -> None:

@@ -38,6 +38,11 @@ JAVA_TEXT = (
 NO_TEXT = (
     "CASE WHEN typeof(_x) IN ('DOUBLE', 'FLOAT') THEN error('cast the DOUBLE to a DECIMAL first') ELSE _x END"
 )
+NO_PART = (
+    "CASE WHEN typeof(_x) IN ('DOUBLE', 'FLOAT', 'BOOLEAN') "
+    "THEN error('cast it to VARCHAR or a DECIMAL first') ELSE _x END"
+)
+"""PostgreSQL's concat writes a BOOLEAN in one letter, as neither ``||`` nor a cast does."""
 NO_ROUNDING = (
     f"CASE WHEN {FRACTIONS} THEN error('round or floor the number before the cast') "
     "ELSE {cast}(_x AS {kind}) END"
@@ -122,11 +127,13 @@ def _writable(node: exp.Expr, part: exp.Expr) -> exp.Expr:
     dialect = node.args.get("other_text")
     if dialect == "duckdb" or isinstance(part, exp.Literal | exp.Concat | exp.DPipe):
         return part
+    if dialect == "postgres" and isinstance(node, exp.Concat | exp.ConcatWs):
+        return spelled(NO_PART, _x=part)
     return spelled(NO_TEXT if dialect else JAVA_TEXT, _x=part)
 
 
-def _concat(node: exp.Concat | exp.DPipe) -> exp.Expr:
-    if isinstance(node, exp.Concat):
+def _concat(node: exp.Concat | exp.ConcatWs | exp.DPipe) -> exp.Expr:
+    if isinstance(node, exp.Concat | exp.ConcatWs):
         node.set("expressions", [_writable(node, part) for part in node.expressions])
     else:
         node.set("this", _writable(node, node.this))
@@ -311,6 +318,7 @@ RULES: Mapping[type[exp.Expr], Rule] = {
     exp.Cast: _cast,
     exp.TryCast: _cast,
     exp.Concat: _concat,
+    exp.ConcatWs: _concat,
     exp.DPipe: _concat,
     exp.Round: _round,
     exp.Left: _edge,

@@ -20,6 +20,8 @@ INTEGER_TYPES = (exp.DType.TINYINT, exp.DType.SMALLINT, exp.DType.INT, exp.DType
 DUCKDB_DECIMAL = exp.DataType.build("DECIMAL(18, 3)")
 """What DECIMAL without digits is there."""
 
+PERCENT_CODE = re.compile("%-?[A-Za-z]")
+UNKNOWN_LETTER = re.compile("[A-Za-z]")
 PLAIN_NUMBER = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)")
 Rule: TypeAlias = Callable[[Any], exp.Expr]
 
@@ -69,6 +71,15 @@ def plus(node: exp.Expr, other: exp.Expr | int) -> exp.Expr:
     return exp.Add(this=exp.paren(node.copy()), expression=added)
 
 
+def _negated(node: exp.Is) -> exp.Expr:
+    """``x IS NOT NULL``, a flag in some dialects, is ``NOT x IS NULL``."""
+    if not node.args.get("negate"):
+        return node
+    node.set("negate", None)
+    positive = exp.Not(this=node.copy())
+    return exp.paren(positive, copy=False) if isinstance(node.parent, exp.Binary | exp.Unary) else positive
+
+
 def _cast(node: exp.Cast, dialect: str) -> exp.Expr:
     """Fractions become integers by rounding; the text of a DOUBLE is the dialect's own."""
     if node.to.this in INTEGER_TYPES:
@@ -89,6 +100,8 @@ def _concat(dialect: str) -> Rule:
 def _unsure_cast(node: exp.Cast) -> exp.Expr:
     if node.to.this in INTEGER_TYPES:
         node.set("rounds", "unknown")
+    elif node.to.this in exp.DataType.TEXT_TYPES and node.to.expressions:
+        raise unsupported(node, "a cast to a text of some length in this dialect", "write left(text, length)")
     return node
 
 
@@ -102,7 +115,16 @@ def _postgres_cast(node: exp.Cast) -> exp.Expr:
             return exp.paren(exp.Neg(this=number)) if written.startswith("-") else number
         if node.find(exp.Column):
             raise unsupported(node, "a cast to NUMERIC of any precision", "write NUMERIC(p, s)")
-    return _cast(node, "postgres")
+    cast = _cast(node, "postgres")
+    if node.to.this not in exp.DataType.TEXT_TYPES:
+        return cast
+    if node.to.this not in (exp.DType.VARCHAR, exp.DType.TEXT):
+        raise unsupported(node, f"a cast to {node.to.sql()}", "its blanks are no letters: write VARCHAR(n)")
+    length = node.to.expressions
+    if not length:
+        return cast
+    node.set("to", exp.DataType.build("TEXT"))
+    return exp.Left(this=node.copy(), expression=length[0].this)
 
 
 def _postgres_column(node: exp.ColumnDef) -> exp.Expr:
@@ -139,9 +161,14 @@ def _edge(node: exp.Left | exp.Right) -> exp.Expr:
 
 
 def _postgres_substring(node: exp.Substring) -> exp.Expr:
-    """The letters at ``start .. start + length - 1``, of which those before the first are none."""
+    """The letters at ``start .. start + length - 1``, of which those before the first are none.
+
+    A text in place of the start is a regular expression, also where it comes out of a column.
+    """
     start, length = node.args.get("start"), node.args.get("length")
     value = written_integer(start)
+    if start is not None and value is None:
+        node.set("never_text", start.copy())
     if start is None or (value is not None and value >= 1):
         return node
     if length is not None:
@@ -176,6 +203,14 @@ def _unsure_substring(node: exp.Substring) -> exp.Expr:
             node, "SUBSTRING from anywhere but a written place", "dialects count apart from 0 and below"
         )
     return node
+
+
+def _letter(node: exp.Chr) -> exp.Expr:
+    """The letter with a number; Spark's ``chr`` has the first 256 alone, and counts round and round."""
+    code = written_integer(node.expressions[0])
+    if code is None or not 0 < code < 0x110000 or 0xD800 <= code < 0xE000:
+        raise unsupported(node, "chr of anything but a written letter's number", "write the letter")
+    return exp.Literal.string(chr(code))
 
 
 def _day_of_week(node: exp.Expr) -> exp.Expr:
@@ -259,6 +294,29 @@ def _divide(node: exp.Div) -> exp.Expr:
     return node
 
 
+def _written_pattern(node: exp.Expr) -> exp.Expr:
+    """A pattern of dates whose letters the parser all knows: the rest would be letters of Spark's patterns.
+
+    >>> _written_pattern(exp.TimeToStr(this=exp.column("d"), format=exp.Literal.string("%dth")))
+    Traceback (most recent call last):
+    ...
+    viewlet.errors.UnsupportedError: a pattern of dates with 't', 'h' is not supported; join its parts
+    """
+    form = node.args.get("format")
+    if isinstance(form, exp.Literal) and (rest := UNKNOWN_LETTER.findall(PERCENT_CODE.sub("", form.name))):
+        letters = ", ".join(map(repr, rest))
+        raise unsupported(node, f"a pattern of dates with {letters}", "join its parts")
+    return node
+
+
+def _postgres_pattern(node: exp.Expr) -> exp.Expr:
+    """The parser knows HH24 and HH12 in capitals alone; HH is HH12."""
+    form = node.args.get("format")
+    if isinstance(form, exp.Literal):
+        form.set("this", re.sub("HH|hh12", "%I", form.name.replace("hh24", "%H")).replace("hh", "%I"))
+    return _written_pattern(node)
+
+
 def _whole_name(form: str) -> Rule:
     return lambda node: exp.TimeToStr(this=node.this, format=exp.Literal.string(form))
 
@@ -270,14 +328,23 @@ def _refused(construct: str, instead: str) -> Rule:
     return refuse
 
 
-SHARED: Mapping[type[exp.Expr], Rule] = {exp.Left: _edge, exp.Right: _edge, exp.DayOfWeek: _counted_from_zero}
+PATTERNED = (exp.TimeToStr, exp.StrToTime, exp.StrToDate, exp.StrToUnix, exp.UnixToStr, exp.TsOrDsToDate)
+SHARED: Mapping[type[exp.Expr], Rule] = {
+    exp.Is: _negated,
+    exp.Left: _edge,
+    exp.Right: _edge,
+    exp.Chr: _letter,
+    exp.DayOfWeek: _counted_from_zero,
+}
 RULES: Mapping[str, Mapping[type[exp.Expr], Rule]] = {
     "postgres": {
         **SHARED,
+        **dict.fromkeys(PATTERNED, _postgres_pattern),
         exp.Cast: _postgres_cast,
         exp.TryCast: _postgres_cast,
         exp.ColumnDef: _postgres_column,
         exp.Concat: _concat("postgres"),
+        exp.ConcatWs: _concat("postgres"),
         exp.DPipe: _concat("postgres"),
         exp.Substring: _postgres_substring,
         exp.Extract: _extract,
@@ -287,10 +354,12 @@ RULES: Mapping[str, Mapping[type[exp.Expr], Rule]] = {
     },
     "duckdb": {
         **SHARED,
+        **dict.fromkeys(PATTERNED, _written_pattern),
         exp.Cast: _duckdb_cast,
         exp.TryCast: _duckdb_cast,
         exp.ColumnDef: _duckdb_column,
         exp.Concat: _concat("duckdb"),
+        exp.ConcatWs: _concat("duckdb"),
         exp.DPipe: _concat("duckdb"),
         exp.Substring: _duckdb_substring,
         exp.Extract: _duckdb_extract,
@@ -303,6 +372,8 @@ RULES: Mapping[str, Mapping[type[exp.Expr], Rule]] = {
     },
 }
 OTHERS: Mapping[type[exp.Expr], Rule] = {
+    **dict.fromkeys(PATTERNED, _written_pattern),
+    exp.Is: _negated,
     exp.Cast: _unsure_cast,
     exp.TryCast: _unsure_cast,
     exp.Substring: _unsure_substring,

@@ -37,14 +37,22 @@ def check_text(node: exp.Expr, value: Scalar) -> None:
         )
 
 
+def _check_part(call: exp.Expr, part: exp.Expr, value: Scalar) -> None:
+    """Refuse what Spark writes otherwise: a BOOLEAN is ``t`` in PostgreSQL's concat alone."""
+    dialect = call.args.get("other_text")
+    if dialect:
+        check_text(part, value)
+    if dialect == "postgres" and value.type == BOOLEAN and not isinstance(call, exp.DPipe):
+        raise unsupported(part, "a BOOLEAN in PostgreSQL's concat", "cast it to VARCHAR first")
+
+
 def _concat(node: exp.Concat | exp.DPipe, read: Reader) -> Scalar:
     """``a || b || c`` is one call; in some dialects ``concat(a, b)`` takes NULL for the empty text."""
     parts = [node.this, node.expression] if isinstance(node, exp.DPipe) else node.expressions
     arguments: list[Scalar] = []
     for part in parts:
         value = read(part)
-        if node.args.get("other_text"):
-            check_text(part, value)
+        _check_part(node, part, value)
         inner = scalars.text(value)
         if node.args.get("coalesce"):
             inner = call("coalesce", inner, Const("", VARCHAR))
@@ -54,6 +62,8 @@ def _concat(node: exp.Concat | exp.DPipe, read: Reader) -> Scalar:
 
 
 def _substring(node: exp.Substring, read: Reader) -> Scalar:
+    if (place := node.args.get("never_text")) and read(place).type == VARCHAR:
+        raise unsupported(node, "SUBSTRING of a regular expression", "use regexp_extract")
     start = scalars.whole(read(node.args["start"]), "substring") if node.args.get("start") else Const(1, INT)
     length = node.args.get("length")
     rest = (scalars.whole(read(length), "substring"),) if length else ()
@@ -104,7 +114,10 @@ def _repeat(node: exp.Repeat, read: Reader) -> Scalar:
 
 def _concat_ws(node: exp.ConcatWs, read: Reader) -> Scalar:
     """``concat_ws(s, a, b)``: a part that is not NULL brings its separator, and the first of these goes."""
-    separator, *parts = (scalars.text(read(part)) for part in node.expressions)
+    values = [read(part) for part in node.expressions]
+    for part, value in zip(node.expressions, values, strict=True):
+        _check_part(node, part, value)
+    separator, *parts = map(scalars.text, values)
     empty = Const("", VARCHAR)
     led = [
         call("coalesce", call("concat", separator, part, type=VARCHAR), empty, type=VARCHAR) for part in parts

@@ -73,9 +73,12 @@ def type_of(node: exp.DataType) -> Type:
         except ValueError as error:
             raise TypeMismatchError(str(error)) from None
     try:
-        return _NAMED_TYPES[node.this]
+        kind = _NAMED_TYPES[node.this]
     except KeyError:
         raise TypeMismatchError(f"there is no type {node.sql().upper()}; there are {SUPPORTED}") from None
+    if kind == TIMESTAMP and node.expressions and node.expressions[0].name != "6":
+        raise TypeMismatchError(f"a TIMESTAMP has six digits after the point, not {node.expressions[0].name}")
+    return kind
 
 
 def wider(a: Type, b: Type) -> Type | None:

@@ -50,6 +50,8 @@ def parts_of(select: exp.Select) -> list[Part]:
     if group.args.get("totals"):
         raise unsupported(group, "WITH TOTALS", "use ROLLUP")
     sets = _sets_of(group)
+    if group.args.get("all") is False:  # GROUP BY DISTINCT
+        sets = list({frozenset(chosen): chosen for chosen in sets}.values())
     if len(sets) > MOST_SETS:
         raise unsupported(group, f"{len(sets)} grouping sets", f"there may be {MOST_SETS}: use several views")
     every = _united(sets)
