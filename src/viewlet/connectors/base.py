@@ -75,3 +75,12 @@ class Sink(Protocol):
 
     def close(self) -> None:
         """Release connections."""
+
+
+def quoted(name: str) -> str:
+    """A name as SQL writes it, whatever is in it.
+
+    >>> quoted("volume"), len(quoted('"'))
+    ('"volume"', 4)
+    """
+    return '"' + name.replace('"', '""') + '"'

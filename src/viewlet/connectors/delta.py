@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from viewlet.changes import CHANGE_TYPE
-from viewlet.connectors.base import Batch, ConnectorError, require
+from viewlet.connectors.base import Batch, ConnectorError, quoted, require
 from viewlet.connectors.keyed import by_key
 from viewlet.sql.catalog import Catalog
 
@@ -117,12 +117,12 @@ class DeltaSink:
         )
         if not staged.num_rows:
             return
-        columns = {_quoted(name): f"s.{_quoted(name)}" for name in net.fresh.column_names}
+        columns = {quoted(name): f"s.{quoted(name)}" for name in net.fresh.column_names}
         done = (
             _open(self._path, self._storage_options)
             .merge(
                 staged,
-                " AND ".join(f"t.{_quoted(name)} = s.{_quoted(name)}" for name in self._key),
+                " AND ".join(f"t.{quoted(name)} = s.{quoted(name)}" for name in self._key),
                 source_alias="s",
                 target_alias="t",
                 commit_properties=self._noted(version),
@@ -185,7 +185,3 @@ def _sorted(rows: pa.Table, key: tuple[str, ...]) -> list[dict[str, Any]]:
         return [{"other columns": rows.column_names}]
     found: list[dict[str, Any]] = rows.sort_by([(name, "ascending") for name in key]).to_pylist()
     return found
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'

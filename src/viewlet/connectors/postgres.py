@@ -18,7 +18,7 @@ from uuid import uuid4
 import pyarrow as pa
 
 from viewlet.changes import WEIGHT
-from viewlet.connectors.base import Batch, ConnectorError, require
+from viewlet.connectors.base import Batch, ConnectorError, quoted, require
 from viewlet.connectors.pgoutput import Commit, Relation, Row, Truncate, Values, decode
 from viewlet.connectors.replication import Replication, lsn_number, lsn_text
 from viewlet.connectors.text import arrow_types, reader
@@ -126,7 +126,7 @@ class PostgresSource:
             changes = _Changes(catalog)
             for source, target in self._tables.items():
                 names = catalog[target].column_names
-                columns = ", ".join(f"{_quoted(name)}::text" for name in names)
+                columns = ", ".join(f"{quoted(name)}::text" for name in names)
                 rows = connection.execute(f"SELECT {columns} FROM {_qualified(source)}")
                 for row in rows:
                     changes.add(target, names, row, 1)
@@ -317,10 +317,6 @@ def _drop_slot(connection: Any, slot: str) -> None:
         time.sleep(0.1)
 
 
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
-
-
 def _qualified(source: str) -> str:
     schema, _, name = source.partition(".")
-    return f"{_quoted(schema)}.{_quoted(name)}"
+    return f"{quoted(schema)}.{quoted(name)}"

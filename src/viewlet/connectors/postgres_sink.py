@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from viewlet.changes import CHANGE_TYPE
-from viewlet.connectors.base import ConnectorError, require
+from viewlet.connectors.base import ConnectorError, quoted, require
 from viewlet.connectors.keyed import by_key
 
 VERSIONS = "viewlet_versions"
@@ -26,7 +26,7 @@ class PostgresSink:
         if not key:
             raise ConnectorError(f"{table}: upserts need the columns of a key")
         self._conninfo, self._name, self._key = conninfo, table, tuple(key)
-        self._table = ".".join(_quoted(part) for part in table.split("."))
+        self._table = ".".join(quoted(part) for part in table.split("."))
         self._connection: Any = None
 
     def replace(self, rows: pa.Table, version: int) -> None:
@@ -98,19 +98,15 @@ class PostgresSink:
         return f"INSERT INTO {self._table} AS t ({names}) SELECT {names} FROM stage"
 
     def _upsert(self, rows: pa.Table) -> str:
-        others = [_quoted(name) for name in rows.column_names if name not in (*self._key, CHANGE_TYPE)]
+        others = [quoted(name) for name in rows.column_names if name not in (*self._key, CHANGE_TYPE)]
         update = ", ".join(f"{name} = excluded.{name}" for name in others)
         differs = " OR ".join(f"t.{name} IS DISTINCT FROM excluded.{name}" for name in others)
         action = f"DO UPDATE SET {update} WHERE {differs}" if others else "DO NOTHING"
         return f"{self._insert(rows)} ON CONFLICT ({_list(self._key)}) {action}"
 
     def _same_key(self) -> str:
-        return " AND ".join(f"t.{_quoted(name)} = s.{_quoted(name)}" for name in self._key)
+        return " AND ".join(f"t.{quoted(name)} = s.{quoted(name)}" for name in self._key)
 
 
 def _list(names: Iterable[str]) -> str:
-    return ", ".join(map(_quoted, names))
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
+    return ", ".join(map(quoted, names))

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import Any
 
-from viewlet.connectors.base import ConnectorError
+from viewlet.connectors.base import ConnectorError, quoted
 
 FIRST_PATIENCE = 0.02  # seconds of silence after which the server is asked again
 GIVE_UP = 60.0
@@ -46,13 +46,13 @@ class Replication:
 
     def create_slot(self, slot: str) -> tuple[int, str]:
         """Make a slot; gives the position where it begins and the name of the snapshot at that position."""
-        result = self._run(f"CREATE_REPLICATION_SLOT {_name(slot)} LOGICAL pgoutput EXPORT_SNAPSHOT")
+        result = self._run(f"CREATE_REPLICATION_SLOT {quoted(slot)} LOGICAL pgoutput EXPORT_SNAPSHOT")
         return lsn_number(result.get_value(0, 1).decode()), result.get_value(0, 2).decode()
 
     def start(self, slot: str, publication: str, position: int) -> None:
         """Begin to receive what was committed behind a position."""
         options = f"proto_version '1', publication_names '{publication}'"
-        self._run(f"START_REPLICATION SLOT {_name(slot)} LOGICAL {lsn_text(position)} ({options})")
+        self._run(f"START_REPLICATION SLOT {quoted(slot)} LOGICAL {lsn_text(position)} ({options})")
 
     def _run(self, command: str) -> Any:
         from psycopg import pq
@@ -137,7 +137,3 @@ def _broken() -> Iterator[None]:
 
 def _reason(result: Any) -> str:
     return str(result.error_message.decode(errors="replace").strip()) if result is not None else "no reason"
-
-
-def _name(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'

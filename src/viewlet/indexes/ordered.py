@@ -14,25 +14,7 @@ from typing import Any
 
 from viewlet.indexes import treap
 from viewlet.indexes.record import Number, Record, is_empty, minus, plus, require_width, zero
-
-
-class _Node(treap.Node):
-    """``total`` is the sum of the records in this subtree."""
-
-    __slots__ = ("record", "total")
-
-    def __init__(self, key: Any, record: Record) -> None:
-        super().__init__(key)
-        self.record = record
-        self.total = record
-
-    def pull(self) -> None:
-        total = self.record
-        if self.left is not None:
-            total = plus(self.left.total, total)
-        if self.right is not None:
-            total = plus(total, self.right.total)
-        self.total = total
+from viewlet.indexes.summed import Summed
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +44,7 @@ class OrderedMap:
 
     def __init__(self, width: int) -> None:
         self.width = width
-        self._root: _Node | None = None
+        self._root: Summed | None = None
         self._size = 0
 
     def __len__(self) -> int:
@@ -79,7 +61,7 @@ class OrderedMap:
         """The records with low <= key <= high, ascending, in O(log n + answer)."""
         found: list[tuple[Any, Record]] = []
 
-        def visit(node: _Node | None) -> None:
+        def visit(node: Summed | None) -> None:
             if node is None:
                 return
             if low <= node.key:
@@ -102,7 +84,7 @@ class OrderedMap:
     def add(self, key: Any, delta: Record) -> Record:
         """Add ``delta`` to the record of ``key`` and return the record as it was before."""
         require_width(delta, self.width, "OrderedMap")
-        path: list[_Node] = []
+        path: list[Summed] = []
         node = self._root
         while node is not None:
             path.append(node)
@@ -124,7 +106,7 @@ class OrderedMap:
 
     def _insert(self, key: Any, record: Record) -> None:
         below, above = treap.split(self._root, key)
-        self._root = treap.merge(treap.merge(below, _Node(key, record)), above)
+        self._root = treap.merge(treap.merge(below, Summed(key, record)), above)
         self._size += 1
 
     def _remove(self, key: Any) -> None:
@@ -206,7 +188,7 @@ class OrderedMap:
         """
         found: list[Any] = []
 
-        def visit(node: _Node | None) -> None:
+        def visit(node: Summed | None) -> None:
             if node is None:
                 return
             if before(node.key):
@@ -264,7 +246,7 @@ class OrderedMap:
         first in the key, a negative sum in one slice does not disturb another.
         """
 
-        def visit(node: _Node | None, before: Record) -> tuple[Boundary | None, Record]:
+        def visit(node: Summed | None, before: Record) -> tuple[Boundary | None, Record]:
             if node is None:
                 return None, before
             if node.key < low:
@@ -281,7 +263,7 @@ class OrderedMap:
         return visit(self._root, zero(self.width))[0]
 
     def _ascend(
-        self, field: int, passed: Callable[[Number], bool], node: _Node | None, before: Record
+        self, field: int, passed: Callable[[Number], bool], node: Summed | None, before: Record
     ) -> Boundary | None:
         while node is not None:
             through_left = before if node.left is None else plus(before, node.left.total)
@@ -308,5 +290,5 @@ class OrderedMap:
         return None
 
 
-def _key_of(node: _Node | None) -> Any | None:
+def _key_of(node: Summed | None) -> Any | None:
     return None if node is None else node.key

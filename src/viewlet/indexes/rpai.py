@@ -19,17 +19,16 @@ from typing import Any
 
 from viewlet.indexes import treap
 from viewlet.indexes.record import Number, Record, is_empty, plus, require_width, zero
+from viewlet.indexes.summed import Summed
 
 
-class _Node(treap.Node):
-    """``shift`` is owed to the keys of both children; ``total`` sums the records of this subtree."""
+class _Node(Summed):
+    """``shift`` is owed to the keys of both children."""
 
-    __slots__ = ("record", "shift", "total")
+    __slots__ = ("shift",)
 
     def __init__(self, key: Any, record: Record) -> None:
-        super().__init__(key)
-        self.record = record
-        self.total = record
+        super().__init__(key, record)
         self.shift: Number = 0
 
     def move(self, offset: Number) -> None:
@@ -43,14 +42,6 @@ class _Node(treap.Node):
                 if child is not None:
                     child.move(self.shift)
             self.shift = 0
-
-    def pull(self) -> None:
-        total = self.record
-        if self.left is not None:
-            total = plus(self.left.total, total)
-        if self.right is not None:
-            total = plus(total, self.right.total)
-        self.total = total
 
 
 class RpaiTree:

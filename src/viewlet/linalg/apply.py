@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import assert_never
 
-from viewlet.linalg.instructions import Builder, Embed, Named, Nought
+from viewlet.linalg.instructions import Builder, Named, Nought
 from viewlet.linalg.nodes import (
     Block,
     Constant,
@@ -134,19 +134,15 @@ class Applier:
             strip = self._add(
                 *(self.apply(cell, [piece])[0] for cell, piece in zip(row, pieces, strict=True))
             )
-            strips.append(self._embed(strip, above, expr.shape[0]))
+            strips.append(self.builder.embed(strip, above, expr.shape[0]))
             above += row[0].shape[0]
         return self._add(*strips)
 
     def _window(self, body: Expr, rows: tuple[int, int], columns: tuple[int, int], x: str) -> str:
         """a[r, c] x = (a E x)[r] where E puts x at the columns c"""
-        placed = self._embed(x, columns[0], body.shape[1])
+        placed = self.builder.embed(x, columns[0], body.shape[1])
         whole = self.apply(body, [placed])[0]
         return self.builder.part(whole, rows, (0, self.builder.rank(whole)))
-
-    def _embed(self, name: str, above: int, total: int) -> str:
-        rows, width = self.builder.shapes[name]
-        return name if rows == total else self.builder.emit(Embed(name, above, total), (total, width))
 
     def _zeros(self, rows: int, x: str) -> str:
         shape = rows, self.builder.rank(x)

@@ -15,7 +15,7 @@ from viewlet.core.delta import DeltaClass, DeltaTable
 from viewlet.linalg.apply import Applier
 from viewlet.linalg.common_factors import Factored, Term, extract_common_factors, form, rank_of
 from viewlet.linalg.flat_sums import flat_sums
-from viewlet.linalg.instructions import Accumulate, Builder, Code, Effect, Embed, Named
+from viewlet.linalg.instructions import Accumulate, Builder, Code, Effect, Named
 from viewlet.linalg.inverse import delta_inverse
 from viewlet.linalg.iterate import unfold
 from viewlet.linalg.nodes import (
@@ -189,8 +189,8 @@ class _Derivation:
             before = 0
             for cell in row:
                 for term in self.derive(cell):
-                    left = self._embed(term.left, above, expr.shape[0])
-                    terms.append(Term(left, self._embed(term.right, before, expr.shape[1])))
+                    left = self.builder.embed(term.left, above, expr.shape[0])
+                    terms.append(Term(left, self.builder.embed(term.right, before, expr.shape[1])))
                 before += cell.shape[1]
             above += row[0].shape[0]
         return tuple(terms)
@@ -232,7 +232,3 @@ class _Derivation:
 
     def _rows(self, name: str, rows: tuple[int, int]) -> str:
         return self.builder.part(name, rows, (0, self.builder.rank(name)))
-
-    def _embed(self, name: str, above: int, total: int) -> str:
-        rows, width = self.builder.shapes[name]
-        return name if rows == total else self.builder.emit(Embed(name, above, total), (total, width))

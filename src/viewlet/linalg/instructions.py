@@ -303,6 +303,11 @@ class Builder:
             return name
         return self.emit(Part(name, rows, columns), (rows[1] - rows[0], columns[1] - columns[0]))
 
+    def embed(self, name: str, above: int, total: int) -> str:
+        """A named value between rows of zeros; without any it is the value itself."""
+        rows, width = self.shapes[name]
+        return name if rows == total else self.emit(Embed(name, above, total), (total, width))
+
     def code(self, factors: Sequence[str], effects: Sequence[Effect]) -> Code:
         """The code without the instructions whose values nothing reads."""
         needed = {name for effect in effects for name in effect_operands(effect)}

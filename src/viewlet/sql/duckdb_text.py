@@ -9,17 +9,14 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import cache
-from typing import Any, TypeAlias
 
 import sqlglot
 from sqlglot import exp
 
-from viewlet.sql.foreign import INTEGER_TYPES, written_integer
+from viewlet.sql.foreign import INTEGER_TYPES, Rule, refused, written_integer
 from viewlet.sql.position import unsupported
-
-Rule: TypeAlias = Callable[[Any], exp.Expr]
 
 FRACTIONS = "(typeof(_x) IN ('DOUBLE', 'FLOAT') OR starts_with(typeof(_x), 'DECIMAL'))"
 UNFIT = "NOT regexp_full_match(CAST(_x AS VARCHAR), '\\s*[+-]?[0-9]+\\s*')"
@@ -307,13 +304,6 @@ def _pattern(node: exp.TimeToStr) -> exp.Expr:
     return node
 
 
-def _refused(construct: str, instead: str) -> Rule:
-    def refuse(node: exp.Expr) -> exp.Expr:
-        raise unsupported(node, construct, instead)
-
-    return refuse
-
-
 RULES: Mapping[type[exp.Expr], Rule] = {
     exp.Cast: _cast,
     exp.TryCast: _cast,
@@ -331,13 +321,13 @@ RULES: Mapping[type[exp.Expr], Rule] = {
     exp.ILike: _like,
     exp.Dayname: _short_name("%a"),
     exp.Monthname: _short_name("%b"),
-    exp.Levenshtein: _refused("levenshtein in a read", "DuckDB counts bytes: make a view of it"),
+    exp.Levenshtein: refused("levenshtein in a read", "DuckDB counts bytes: make a view of it"),
     exp.TimestampDiff: _whole_units,
     exp.DateDiff: _whole_units,
     exp.AddMonths: _add_months,
     exp.UnixSeconds: _since_1970(1_000_000),
     exp.UnixMillis: _since_1970(1_000),
-    exp.MonthsBetween: _refused("months_between in a read", "DuckDB has another: make a view of it"),
+    exp.MonthsBetween: refused("months_between in a read", "DuckDB has another: make a view of it"),
     exp.SHA2: _sha2,
     exp.SplitPart: _split_part,
     exp.BitwiseLeftShift: _shift,

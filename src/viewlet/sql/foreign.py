@@ -321,7 +321,9 @@ def _whole_name(form: str) -> Rule:
     return lambda node: exp.TimeToStr(this=node.this, format=exp.Literal.string(form))
 
 
-def _refused(construct: str, instead: str) -> Rule:
+def refused(construct: str, instead: str) -> Rule:
+    """The rule of a construct that has no counterpart here."""
+
     def refuse(node: exp.Expr) -> exp.Expr:
         raise unsupported(node, construct, instead)
 
@@ -350,7 +352,7 @@ RULES: Mapping[str, Mapping[type[exp.Expr], Rule]] = {
         exp.Extract: _extract,
         exp.Round: _round,
         exp.Div: _divide,
-        exp.Hex: _refused("to_hex in PostgreSQL", "its digits hang on the type of the number"),
+        exp.Hex: refused("to_hex in PostgreSQL", "its digits hang on the type of the number"),
     },
     "duckdb": {
         **SHARED,
@@ -368,7 +370,7 @@ RULES: Mapping[str, Mapping[type[exp.Expr], Rule]] = {
         exp.ILike: _plain_like,
         exp.Dayname: _whole_name("%A"),
         exp.Monthname: _whole_name("%B"),
-        exp.Levenshtein: _refused("levenshtein in DuckDB", "it counts bytes, and a view counts letters"),
+        exp.Levenshtein: refused("levenshtein in DuckDB", "it counts bytes, and a view counts letters"),
     },
 }
 OTHERS: Mapping[type[exp.Expr], Rule] = {
