@@ -13,9 +13,10 @@ loop over all of them that seeks its own key: in the order of keys, every search
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import replace
-from typing import TypeAlias
+from dataclasses import dataclass, field, replace
+from typing import TypeAlias, assert_never
 
 from viewlet.core.types import Kind, Type
 from viewlet.loops.nodes import (
@@ -25,6 +26,7 @@ from viewlet.loops.nodes import (
     Gather,
     Get,
     Loop,
+    Op,
     Order,
     Peak,
     Point,
@@ -37,6 +39,22 @@ from viewlet.loops.nodes import (
 from viewlet.loops.ranges import I64, can_fail, type_interval, within
 
 Positions: TypeAlias = tuple[int, ...]
+Index: TypeAlias = tuple[str, Axis]
+
+
+@dataclass(slots=True)
+class _Uses:
+    """How blocks look at records: by which keys, along which axes, for which fields."""
+
+    used: set[str] = field(default_factory=set)
+    swept: set[str] = field(default_factory=set)
+    slices: defaultdict[str, set[Positions]] = field(default_factory=lambda: defaultdict(set))
+    sought: defaultdict[str, set[Positions | None]] = field(default_factory=lambda: defaultdict(set))
+    summed: defaultdict[Index, set[str]] = field(default_factory=lambda: defaultdict(set))
+    points: defaultdict[Index, set[Point]] = field(default_factory=lambda: defaultdict(set))
+    sparse: set[Index] = field(default_factory=set)
+    marked: set[Index] = field(default_factory=set)
+    signed: set[tuple[str, str]] = field(default_factory=set)
 
 
 def choose_access(
@@ -46,85 +64,83 @@ def choose_access(
 
     ``decide`` tells whether some key positions of a record decide the others.
     """
-    slices: dict[str, set[Positions]] = {}
-    swept: set[str] = set()
-    used: set[str] = set()
-    summed: dict[tuple[str, Axis], set[str]] = {}
-    signed: set[tuple[str, str]] = set()
-    points: dict[tuple[str, Axis], set[Point]] = {}
-    sparse: set[tuple[str, Axis]] = set()
-    marked: set[tuple[str, Axis]] = set()
-    sought: dict[str, set[Positions | None]] = {}
-    every = [op for block in blocks for op in operations(block)]
-    aside = {op for span in every if isinstance(span, Span) for op in operations(span.scans)}
-    for op in every:
-        used |= {name for at in ("record", "temporary") if (name := getattr(op, at, None))}
-        match op:
-            case Loop(record) if op in aside or _seeks_itself(op):
-                sought.setdefault(record, set()).add(tuple(i for i, _ in op.bound))
-            case Get(record) | Loop(record) | Assign(record) | Gather(record):
-                sought.setdefault(record, set()).add(None)
-            case _:
-                pass
-        match op:
-            case Loop(record, bound) if bound:
-                slices.setdefault(record, set()).add(tuple(i for i, _ in bound))
-            case Assign(record) | Gather(record, ()):
-                swept.add(record)
-            case Seek(along=along, sums=sums):
-                fields = {sum_.field for sum_ in sums if sum_.field is not None}
-                summed.setdefault((along.record, along.axis), set()).update(fields)
-                if op not in aside:
-                    points.setdefault((along.record, along.axis), set()).add(op.point)
-                if op.key is not None and (op.body or any(map(can_fail, op.conditions))):
-                    sparse.add((along.record, along.axis))
-            case Span(along=along, reads=reads, needs=needs):
-                summed.setdefault((along.record, along.axis), set()).update(name for name, _ in reads)
-                signed |= set(needs)
-                if any(limit is not None and not limit.own for limit in (op.start, op.stop)):
-                    marked.add((along.record, along.axis))
-            case Peak(along=along, needs=needs):
-                summed.setdefault((along.record, along.axis), set())
-                signed |= set(needs)
-            case Visit(along=along, present=present, needs=needs):
-                fields = {present} if present is not None else set()
-                summed.setdefault((along.record, along.axis), set()).update(fields)
-                sparse.add((along.record, along.axis))  # only a tree leads from key to key
-                signed |= set(needs)
+    uses = _uses([op for block in blocks for op in operations(block)])
     homes = {
-        name: next((p for p in sorted(slices.get(name, ())) if decide(record, p)), ())
+        name: next((p for p in sorted(uses.slices[name]) if decide(record, p)), ())
         for name, record in records.items()
     }
     return {
         name: replace(
             record,
             home=homes[name],
-            slices=tuple(sorted(slices.get(name, set()) - {homes[name]})),
-            swept=name in swept,
-            orders=_whole(record, _orders(record, summed, points, sparse, marked), sought.get(name, set())),
-            signed=tuple(f.name for f in record.fields if (name, f.name) in signed),
+            slices=tuple(sorted(uses.slices[name] - {homes[name]})),
+            swept=name in uses.swept,
+            orders=_whole(record, _orders(record, uses), uses.sought[name]),
+            signed=tuple(f.name for f in record.fields if (name, f.name) in uses.signed),
         )
         for name, record in records.items()
-        if record.role == "map" or name in used
+        if record.role == "map" or name in uses.used
     }
 
 
-def _orders(
-    record: Record,
-    summed: Mapping[tuple[str, Axis], set[str]],
-    points: Mapping[tuple[str, Axis], set[Point]],
-    sparse: Collection[tuple[str, Axis]],
-    marked: Collection[tuple[str, Axis]],
-) -> tuple[Order, ...]:
+def _uses(every: list[Op]) -> _Uses:
+    uses = _Uses()
+    aside = {op for span in every if isinstance(span, Span) for op in operations(span.scans)}
+    for op in every:
+        uses.used |= {name for at in ("record", "temporary") if (name := getattr(op, at, None))}
+        match op:
+            case Loop(record) if op in aside or _seeks_itself(op):
+                uses.sought[record].add(tuple(i for i, _ in op.bound))
+            case Get(record) | Loop(record) | Assign(record) | Gather(record):
+                uses.sought[record].add(None)
+            case _:
+                pass
+        match op:
+            case Loop(record, bound) if bound:
+                uses.slices[record].add(tuple(i for i, _ in bound))
+            case Assign(record) | Gather(record, ()):
+                uses.swept.add(record)
+            case Seek() | Span() | Peak() | Visit():
+                _note_search(op, uses, aside=op in aside)
+    return uses
+
+
+def _note_search(op: Seek | Span | Peak | Visit, uses: _Uses, *, aside: bool) -> None:
+    """What a search along an axis needs of its index; ``aside`` it stands in for sums along the axis."""
+    index = op.along.record, op.along.axis
+    match op:
+        case Seek(sums=sums):
+            uses.summed[index] |= {sum_.field for sum_ in sums if sum_.field is not None}
+            if not aside:
+                uses.points[index].add(op.point)
+            if op.key is not None and (op.body or any(map(can_fail, op.conditions))):
+                uses.sparse.add(index)
+        case Span(reads=reads, needs=needs):
+            uses.summed[index] |= {name for name, _ in reads}
+            uses.signed |= set(needs)
+            if any(limit is not None and not limit.own for limit in (op.start, op.stop)):
+                uses.marked.add(index)
+        case Peak(needs=needs):
+            uses.summed[index] |= set()  # an index of no field
+            uses.signed |= set(needs)
+        case Visit(present=present, needs=needs):
+            uses.summed[index] |= {present} if present is not None else set()
+            uses.sparse.add(index)  # only a tree leads from key to key
+            uses.signed |= set(needs)
+        case _:
+            assert_never(op)
+
+
+def _orders(record: Record, uses: _Uses) -> tuple[Order, ...]:
     orders = []
-    for (name, axis), fields in sorted(summed.items(), key=repr):
+    for (name, axis), fields in sorted(uses.summed.items(), key=repr):
         if name == record.name:
             own = tuple(f.name for f in record.fields if f.name in fields)
             counts = axis.holds == "sums" and _is_integer(record.keys[axis.position].type)
-            known = () if axis.by or not counts else tuple(sorted(points.get((name, axis), ())))
+            known = () if axis.by or not counts else tuple(sorted(uses.points[name, axis]))
             exact = not any(f.type.is_floating for f in record.fields if f.name in fields)
-            dense = counts and exact and (name, axis) not in sparse
-            orders.append(Order(axis, own, dense, known, dense and (name, axis) in marked))
+            dense = counts and exact and (name, axis) not in uses.sparse
+            orders.append(Order(axis, own, dense, known, dense and (name, axis) in uses.marked))
     return tuple(orders)
 
 
