@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
+from spark.packages import jars
+
 settings.register_profile("viewlet", deadline=None)  # a slow machine is no reason to fail
 settings.load_profile("viewlet")
 
@@ -44,6 +46,7 @@ def spark_session() -> Iterator[Any]:
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.sql.shuffle.partitions", "2")
         .config("spark.python.unix.domain.socket.enabled", "true")
+        .config("spark.jars", ",".join(jars("kafka")))
         .getOrCreate()
     )
     session.sparkContext.setLogLevel("OFF")

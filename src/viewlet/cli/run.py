@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import signal
 import sys
 from dataclasses import asdict
 from typing import Any
@@ -46,6 +47,8 @@ def run(options: argparse.Namespace) -> int:
 
     pipeline = load(options.pipeline)
     spark = session(options.master, options.conf)
+    for number in (signal.SIGINT, signal.SIGTERM):  # PySpark's own handler ends jobs that write sinks
+        signal.signal(number, signal.default_int_handler)
     latest = Progress()
 
     def tell(progress: Progress) -> None:

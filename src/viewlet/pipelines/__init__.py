@@ -29,11 +29,12 @@ from viewlet.pipelines.definitions import (
     table,
 )
 from viewlet.pipelines.load import load
-from viewlet.pipelines.run import Progress, run
+from viewlet.pipelines.run import Progress, SinkWarning, run
 
 __all__ = [
     "Pipeline",
     "Progress",
+    "SinkWarning",
     "append_flow",
     "create_sink",
     "load",

@@ -57,13 +57,17 @@ class ViewDefinition:
 
 @dataclass(frozen=True, slots=True)
 class SinkDefinition:
-    """Where a view is written, by a Spark writer: all its rows, or its own changes."""
+    """Where a view is written, by a Spark writer: all its rows, or its own changes.
+
+    ``select`` are expressions of Spark over them, if the writer wants other columns.
+    """
 
     name: str
     view: str
     format: str
     options: Mapping[str, str]
     emits: Emits
+    select: tuple[str, ...]
 
 
 @dataclass(slots=True)
@@ -145,13 +149,22 @@ class Pipeline:
         format: str,
         options: Mapping[str, str] | None = None,
         emits: Emits = "rows",
+        select: Sequence[str] = (),
     ) -> None:
-        """Write a view by a Spark writer after every batch: all its rows anew, or its own ``"changes"``."""
+        """Write a view by a Spark writer after every batch: all its rows anew, or its own ``"changes"``.
+
+        ``select`` are expressions of Spark over what is written, as a topic of Kafka needs them:
+        ``["customer AS key", "to_json(struct(*)) AS value"]``.
+        """
         if name in self.sinks:
             raise PipelineError(f"there are two sinks {name!r}")
         if emits not in ("rows", "changes"):
             raise PipelineError(f"sink {name!r}: emits={emits!r}; use 'rows' or 'changes'")
-        self.sinks[name] = SinkDefinition(name, view, format, dict(options or {}), emits)
+        if isinstance(select, str):
+            raise PipelineError(f"sink {name!r}: select is a list of expressions, not one text")
+        if format == "kafka" and emits == "rows":
+            raise PipelineError(f"sink {name!r}: a topic cannot be written anew; use emits='changes'")
+        self.sinks[name] = SinkDefinition(name, view, format, dict(options or {}), emits, tuple(select))
 
     def check(self) -> None:
         """Refuse flows and sinks of what does not exist."""
@@ -214,7 +227,13 @@ def materialized_view(function: Function | None = None, *, name: str | None = No
 
 
 def create_sink(
-    name: str, *, view: str, format: str, options: Mapping[str, str] | None = None, emits: Emits = "rows"
+    name: str,
+    *,
+    view: str,
+    format: str,
+    options: Mapping[str, str] | None = None,
+    emits: Emits = "rows",
+    select: Sequence[str] = (),
 ) -> None:
     """See :meth:`Pipeline.create_sink`."""
-    _present().create_sink(name, view=view, format=format, options=options, emits=emits)
+    _present().create_sink(name, view=view, format=format, options=options, emits=emits, select=select)

@@ -4,11 +4,16 @@ A flow that streams goes through ``foreachBatch``. The number of the batch, with
 query, is the token of its commit: a batch that Spark delivers again is not applied again. What survives a
 restart is decided by the database: a durable one goes on where it was, together with ``checkpoint``; one on
 Spark or in memory starts from nothing, and so do the streams.
+
+Sinks are written after the commit. A run that is interrupted ends between two batches, never between a commit
+and its sinks. After a crash there, a sink of all rows is right with the batch that is delivered again; the
+changes of that one commit are known no longer, and a :class:`SinkWarning` says so.
 """
 
 from __future__ import annotations
 
 import tempfile
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -18,6 +23,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from viewlet.changes import CHANGE_TYPE, COMMIT_VERSION
 from viewlet.connecting import connect
 from viewlet.database import Database
 from viewlet.pipelines.definitions import FlowDefinition, Pipeline, PipelineError, SinkDefinition
@@ -29,11 +35,15 @@ from viewlet.pipelines.lateness import (
     check_time_column,
     read_delay,
 )
-from viewlet.pipelines.normalize import REASON, ROW, normalize
+from viewlet.pipelines.normalize import REASON, ROW, normalize, spark_type
 from viewlet.spark_database import SparkDatabase, collected, folder_of
 
 QUARANTINE = "quarantine"
 QUARANTINE_SCHEMA = "flow VARCHAR NOT NULL, batch BIGINT NOT NULL, reason VARCHAR NOT NULL, content VARCHAR"
+
+
+class SinkWarning(UserWarning):
+    """A sink may lack the changes of a commit after which the run before this one ended at once."""
 
 
 @dataclass(slots=True)
@@ -109,6 +119,7 @@ class _Running:
         self._checkpoint, self._told = checkpoint, told
         self.progress = Progress()
         self._lock = Lock()
+        self._ended = False
         self._changes: dict[str, list[pa.Table]] = {}
 
     def define(self) -> None:
@@ -131,9 +142,21 @@ class _Running:
                 query = self._database.sql_of(query)
             execute(f"CREATE MATERIALIZED VIEW IF NOT EXISTS {view.name} AS {query}")
         for sink in self._pipeline.sinks.values():
+            if sink.select:
+                self._check(sink)
             if sink.emits == "changes":
                 kept = self._changes.setdefault(sink.name, [])
                 self._database.view(sink.view).subscribe(kept.append)
+
+    def _check(self, sink: SinkDefinition) -> None:
+        """Refuse expressions of a sink that Spark cannot read, before anything is committed."""
+        columns = [f"`{c.name}` {spark_type(c.type)}" for c in self._database.view(sink.view).columns]
+        if sink.emits == "changes":
+            columns += [f"{CHANGE_TYPE} string", f"{COMMIT_VERSION} bigint"]
+        try:
+            _selected(self._spark.createDataFrame([], ", ".join(columns)), sink)
+        except Exception as reason:
+            raise PipelineError(f"sink {sink.name!r}: {str(reason).splitlines()[0]}") from reason
 
     def feed(self, every: str | None) -> None:
         """Apply whole DataFrames, then start the streams and wait for them."""
@@ -155,18 +178,32 @@ class _Running:
             for query in queries:
                 query.awaitTermination()
         finally:
+            with self._lock:  # what is committed reaches the sinks before Spark ends the jobs of the streams
+                self._ended = True
             for query in queries:
                 query.stop()
 
     def _batch(self, flow: FlowDefinition) -> Callable[[Any, int], None]:
         def apply(frame: Any, number: int) -> None:
             stream = frame._jdf.sparkSession().sparkContext().getLocalProperty("sql.streaming.queryId")
-            self._apply(flow, frame, f"{self._pipeline.name}/{flow.name}/{stream}/{number}", number)
+            if not self._apply(flow, frame, f"{self._pipeline.name}/{flow.name}/{stream}/{number}", number):
+                self._doubt(flow, number)
 
         return apply
 
-    def _apply(self, flow: FlowDefinition, frame: Any, token: str, number: int) -> None:
-        """One batch of a flow: one commit, of good rows and refused ones together."""
+    def _doubt(self, flow: FlowDefinition, number: int) -> None:
+        """Name the sinks that may lack what a batch changed: the run that committed it did not tell Spark."""
+        sinks = ", ".join(self._changes)
+        if sinks:
+            warnings.warn(
+                f"batch {number} of flow {flow.name!r} was committed before, by a run that ended at once; "
+                f"whether its changes were written is not known: {sinks}",
+                SinkWarning,
+                stacklevel=2,
+            )
+
+    def _apply(self, flow: FlowDefinition, frame: Any, token: str, number: int) -> bool:
+        """One batch of a flow: one commit, of good rows and refused ones together. False if it was there."""
         definition = self._pipeline.tables[flow.target]
         table = self._database.catalog[flow.target]
         bound = None if definition.late is None else self._bound(table.name, *definition.late)
@@ -179,13 +216,19 @@ class _Running:
         ]
         changes = {table.name: good, **({QUARANTINE: bad} if bad else {})}
         with self._lock:
+            if self._ended:
+                raise PipelineError(
+                    f"flow {flow.name!r}: the run has ended; batch {number} is for the next one"
+                )
             if definition.late is not None:
                 changes |= self._later(table.name, good[definition.late[0]])
-            self._database.apply(changes, token=token)
+            before = self._database.version
+            after = self._database.apply(changes, token=token)
             for sink in self._pipeline.sinks.values():
                 self._write(sink)
             self.progress.count(flow.name, good.num_rows, len(bad))
             self._told(self.progress)
+        return after > before
 
     def _latest(self, target: str) -> list[tuple[str, datetime]]:
         """The latest time that a table has taken, as the row that says so; none before the first."""
@@ -213,5 +256,9 @@ class _Running:
             waiting.clear()
 
     def _save(self, sink: SinkDefinition, rows: pa.Table, mode: str) -> None:
-        frame = self._spark.createDataFrame(rows)
+        frame = _selected(self._spark.createDataFrame(rows), sink)
         frame.write.format(sink.format).mode(mode).options(**sink.options).save()
+
+
+def _selected(frame: Any, sink: SinkDefinition) -> Any:
+    return frame.selectExpr(*sink.select) if sink.select else frame
