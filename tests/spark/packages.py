@@ -76,7 +76,7 @@ def broker(folder: Path) -> Iterator[str]:
 
 
 def wait_for(port: int, process: subprocess.Popen[bytes]) -> None:
-    for _ in range(600):
+    for _ in range(2000):
         assert process.poll() is None, "the broker ended"
         with closing(socket.socket()) as probe:
             if probe.connect_ex(("127.0.0.1", port)) == 0:

@@ -151,7 +151,7 @@ def start(folder: Path, *more: str) -> subprocess.Popen[bytes]:
 
 def until_a_commit(folder: Path, process: subprocess.Popen[bytes], before: int) -> None:
     """Wait until Spark has noted more batches than before."""
-    for _ in range(900):
+    for _ in range(3000):
         assert process.poll() is None, (folder / "err").read_text()[-3000:]
         if notes(folder) > before:
             return
@@ -179,11 +179,11 @@ def test_a_run_that_ends_goes_on(spark: Any, kafka: str, tmp_path: Path, how: si
         send(spark, orders, shop.events(200))
         until_a_commit(tmp_path, process, notes(tmp_path))
         process.send_signal(how)
-        process.wait(60)
+        process.wait(200)
     taken = notes(tmp_path)
     send(spark, orders, shop.events(50))
     with start(tmp_path) as process:
-        assert process.wait(200) == 0, (tmp_path / "err").read_text()[-3000:]
+        assert process.wait(500) == 0, (tmp_path / "err").read_text()[-3000:]
     assert notes(tmp_path) > taken >= 1
     with viewlet.connect(str(tmp_path / "shop.viewlet")) as db:
         found = [(customer, round(100 * total), n) for customer, total, n in db.view("spending").rows()]

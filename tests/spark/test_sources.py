@@ -190,7 +190,7 @@ def run_until(spark: Any, running: Callable[[Callable[[Progress], None]], object
     thread = threading.Thread(target=running, args=(told,))
     thread.start()
     try:
-        assert enough.wait(60)
+        assert enough.wait(200)
     finally:
         while thread.is_alive():
             for query in spark.streams.active:
