@@ -9,17 +9,18 @@ them raises a flag, and only then are the rows computed, to see. Views for which
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
 from itertools import product
+from typing import TypeAlias
 
+from viewlet.core.node import walk
 from viewlet.core.scalar import Scalar, Var, substitute
 from viewlet.core.types import Kind, Type
 from viewlet.loops.nodes import (
-    Amount,
     Best,
     Bind,
-    Block,
     Check,
     Emit,
     Get,
@@ -46,6 +47,9 @@ DIGITS = (36, 30, 24, 18, 15, 12, 9)
 FLOAT_DIGITS = 300
 ENTRIES = 1 << 40
 """A sum over entries of a record is taken over no more than this many."""
+
+Fails: TypeAlias = Callable[[Mapping[str, Scalar]], bool]
+"""Can something fail where variables are so narrow?"""
 
 
 def guard_sums(program: LoopProgram) -> LoopProgram:
@@ -75,24 +79,46 @@ def _guards(view: ViewLoops) -> tuple[Check, dict[tuple[str, str], int]]:
         for field, var in op.reads
     }
     floating = {at: FLOAT_DIGITS for var, at in reads.items() if var.type.is_floating}
-    if not _fails(view.body, {}):
+    risks = [risk for op in operations(view.body) for risk in _risks(op)]
+    if not _fail(risks, {}):
         return ("guarded" if floating else "never"), floating
     wide = [var for var in reads if not within(type_interval(var.type), I64)]
     for digits, watched in product(DIGITS, (wide, [*reads])):
         exact = (var for var in watched if var.type.is_exact)
         narrow = {var: digits for var in exact if _narrow(var, digits) is not None}
-        if not _fails(view.body, _narrowed(narrow)):
-            return "guarded", floating | {reads[var]: most for var, most in _relaxed(view, narrow).items()}
+        if not _fail(risks, _narrowed(narrow)):
+            return "guarded", floating | {reads[var]: most for var, most in _relaxed(risks, narrow).items()}
     return "always", {}
 
 
-def _relaxed(view: ViewLoops, narrow: dict[Var, int]) -> dict[Var, int]:
-    """The same with as many digits for each variable as its own uses allow, or with none to watch."""
+def _relaxed(risks: Iterable[_Risk], narrow: dict[Var, int]) -> dict[Var, int]:
+    """The same with as many digits for each variable as its own uses allow, or with none to watch.
+
+    What does not read the variable did not fail before, so it does not now: only what reads it is looked at.
+    """
+    uses: dict[str, list[_Risk]] = {}
+    for risk in risks:
+        for name in risk.reads:
+            uses.setdefault(name, []).append(risk)
+    known, kept = _narrowed(narrow), dict(narrow)
     for var, digits in narrow.items():
-        others = {other: most for other, most in narrow.items() if other != var}
-        wider = (others, *(others | {var: more} for more in DIGITS if more > digits))
-        narrow = next((each for each in wider if not _fails(view.body, _narrowed(each))), narrow)
-    return narrow
+        own = uses.get(var.name, [])
+        for more in (None, *(more for more in DIGITS if more > digits)):
+            small = None if more is None else _narrow(var, more)
+            wider = {read: known[read] for risk in own for read in risk.reads if read in known}
+            wider.pop(var.name, None)
+            if small is not None:
+                wider[var.name] = small
+            if _fail(own, wider):
+                continue
+            known.pop(var.name, None)
+            del kept[var]
+            if more is not None:
+                kept[var] = more
+            if small is not None:
+                known[var.name] = small
+            break
+    return kept
 
 
 def _narrowed(digits: Mapping[Var, int]) -> dict[str, Scalar]:
@@ -108,33 +134,47 @@ def _narrow(var: Var, digits: int) -> Var | None:
     return Var(var.name, kind, var.nullable)
 
 
-def _fails(body: Block, narrow: Mapping[str, Scalar]) -> bool:
-    """Can computing the rows fail, with variables as narrow as given?"""
-    return any(_operation_fails(op, narrow) for op in operations(body))
+@dataclass(frozen=True, slots=True)
+class _Risk:
+    """Something that is computed for a row: the names that it reads, and whether it can fail."""
+
+    reads: frozenset[str]
+    fails: Fails
 
 
-def _operation_fails(op: Op, narrow: Mapping[str, Scalar]) -> bool:
+def _fail(risks: Iterable[_Risk], narrow: Mapping[str, Scalar]) -> bool:
+    """Can computing any of them fail, with variables as narrow as given?"""
+    return any(risk.fails(narrow) for risk in risks)
+
+
+def _risks(op: Op) -> Iterator[_Risk]:
+    """What an operation computes."""
     match op:
         case Bind(_, scalar) | If(scalar) | Offer(scalar):
-            return can_fail(substitute(scalar, narrow))
+            yield _risk(_scalar_fails, scalar)
         case Emit(row, amount):
-            rows = any(can_fail(substitute(scalar, narrow)) for scalar in row)
-            return rows or _amount_fails(amount, narrow, I64[1])
+            yield from (_risk(_scalar_fails, scalar) for scalar in row)
+            yield from (_risk(_product_fails, term, I64[1]) for term in amount)
         case Yield(amounts):
-            return any(_amount_fails(amount, narrow, I128[1] // ENTRIES) for amount in amounts)
+            yield from (_risk(_product_fails, t, I128[1] // ENTRIES) for amount in amounts for t in amount)
         case Seek(conditions=conditions):
-            return any(can_fail(substitute(condition, narrow)) for condition in conditions)
+            yield from (_risk(_scalar_fails, condition) for condition in conditions)
         case Get() | Loop() | Total() | Best() | Pending() | Turn() | Span() | Peak() | Visit():
-            return False
+            return
         case _:  # nothing else is known to be safe
-            return True
+            yield _Risk(frozenset(), lambda _: True)
 
 
-def _amount_fails(amount: Amount, narrow: Mapping[str, Scalar], room: int) -> bool:
-    return any(_product_fails(term, narrow, room) for term in amount)
+def _risk(fails: Callable[..., bool], node: Scalar | Product, *given: int) -> _Risk:
+    reads = frozenset({each.name for each in walk(node) if isinstance(each, Var)})
+    return _Risk(reads, partial(fails, node, *given))
 
 
-def _product_fails(term: Product, narrow: Mapping[str, Scalar], room: int) -> bool:
+def _scalar_fails(scalar: Scalar, narrow: Mapping[str, Scalar]) -> bool:
+    return can_fail(substitute(scalar, narrow))
+
+
+def _product_fails(term: Product, room: int, narrow: Mapping[str, Scalar]) -> bool:
     largest = abs(term.coefficient)
     for factor in _factors(term, narrow):
         if can_fail(factor):
