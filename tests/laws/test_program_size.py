@@ -129,3 +129,17 @@ def test_fifty_unions() -> None:
         assert database.view("v").rows() == [(i,) for i in range(60)]
         database.delete("r", [(10, 0, 0), (0, 0, 0)])
         assert database.view("v").rows() == [(i,) for i in range(10, 60)]
+
+
+def test_expressions_that_triple_are_refused_before_they_are_written_out() -> None:
+    """``CASE WHEN x > i THEN x + 1 ELSE x END`` on forty levels; recomputed, each has its own x."""
+    deep = "SELECT a AS x FROM r"
+    for level in range(40):
+        deep = f"SELECT CASE WHEN x > {level} THEN x + 1 ELSE x END AS x FROM ({deep}) AS q{level}"
+    with viewlet.connect(backend="reference") as db:
+        db.execute(DDL)
+        db.insert("r", [(1, 0, 0), (-5, 0, 0)])
+        with pytest.raises(ProgramSizeError, match="split it into several views"):
+            db.execute(f"CREATE MATERIALIZED VIEW v AS {deep}")
+        db.execute(f"CREATE MATERIALIZED VIEW v REFRESH FULL AS {deep}")
+        assert db.view("v").rows() == [(-5,), (41,)]

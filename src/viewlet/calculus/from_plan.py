@@ -45,6 +45,7 @@ from viewlet.core.scalar import (
 from viewlet.core.types import BIGINT, BOOLEAN
 from viewlet.errors import UnsupportedError
 from viewlet.plan import nodes as plan_nodes
+from viewlet.plan.inline_projections import size
 from viewlet.plan.nodes import Plan, QuantifiedQuery, ScalarQuery
 from viewlet.plan.scope import free_variables, outputs, scalars, walk
 
@@ -98,10 +99,7 @@ class PlanToCalculus:
             case plan_nodes.Filter() | plan_nodes.Apply():
                 return self._filtered(plan)
             case plan_nodes.Project(below, columns):
-                return [
-                    Alternative(alt.factors, {var.name: alt.read(scalar) for var, scalar in columns})
-                    for alt in self.alternatives(below)
-                ]
+                return [self._computed(alt, columns) for alt in self.alternatives(below)]
             case plan_nodes.Join():
                 return self._join(plan)
             case plan_nodes.Aggregate():
@@ -120,6 +118,13 @@ class PlanToCalculus:
     def bag(self, plan: Plan, keys: tuple[Var, ...]) -> Query:
         """A plan as a query over ``keys``: computed keys are bound by lets."""
         return tuple(term for alt in self.alternatives(plan) for term in product(*alt.bind(keys)))
+
+    def _computed(self, alt: Alternative, columns: Iterable[tuple[Var, Scalar]]) -> Alternative:
+        """What is computed is written out: where it is read twice on each of n levels, 2^n times."""
+        values = {var.name: alt.read(scalar) for var, scalar in columns}
+        for value in values.values():
+            self.names.check(size(value))
+        return Alternative(alt.factors, values)
 
     # Joins and set operations
 
