@@ -14,15 +14,18 @@ import pytest
 
 import viewlet
 from viewlet.backends.base import Change, Engine
+from viewlet.backends.native.emit import emit
 from viewlet.backends.native.flags import flag, masks, set_flags
 from viewlet.backends.reference.engine import ReferenceEngine
 from viewlet.backends.spark.cluster import SimulatedCluster
 from viewlet.backends.spark.engine import SparkEngine
 from viewlet.core.types import INT
+from viewlet.loops.from_triggers import triggers_to_loops
 from viewlet.loops.nodes import KeyColumn, Record
 from viewlet.sql import compile_query
 from viewlet.sql.catalog import Catalog
 from viewlet.sql.parse import parse
+from viewlet.triggers.compile import compile_views
 
 KINDS = {
     "INT": (-1, 0, 7),
@@ -135,6 +138,18 @@ def test_null_in_any_column(both: Both, width: int) -> None:
     both.execute(declared("w", width))
     both.execute("CREATE MATERIALIZED VIEW v AS SELECT * FROM w")
     churn(both, width, "v")
+
+
+def test_wide_rows_compile_to_small_code() -> None:
+    """Long keys, hashed and compared in line at every place, keep the C compiler busy for minutes."""
+
+    def effort(width: int) -> str:
+        catalog = Catalog(statement.table for statement in parse(declared("w", width)))
+        program = compile_views({"v": compile_query("SELECT * FROM w", catalog)}, catalog)
+        return emit(triggers_to_loops(program)).effort
+
+    assert effort(64) == "speed"
+    assert effort(65) == "small"
 
 
 @pytest.mark.native

@@ -71,6 +71,9 @@ MANY_SEARCHES = 44
 HUGE_LOOKUPS = 160
 """Beyond so many it is asked for small code."""
 
+MOST_KEYS = 64
+"""With more columns in a key too: hashing and comparing it is long, and to optimize that takes minutes."""
+
 
 @dataclass(frozen=True, slots=True)
 class Source:
@@ -156,7 +159,9 @@ def emit(program: LoopProgram) -> Source:
 
 
 def _lookups(program: LoopProgram) -> int:
-    """How many places of the triggers find or make an entry."""
+    """How many places of the triggers find or make an entry; many, where each is long."""
+    if any(len(record.keys) > MOST_KEYS for record in program.records.values()):
+        return HUGE_LOOKUPS + 1
     return sum(isinstance(op, Get | Add) for op in _in_triggers(program))
 
 
