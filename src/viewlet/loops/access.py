@@ -9,6 +9,9 @@ An ordered index of sums under integer keys may be dense, but for those of DOUBL
 Keys that nobody has inserted are asked in it then: that must not cost more than a comparison, nor fail. If
 nothing else looks for the entries of a record, its ordered index may hold them all by itself. That includes a
 loop over all of them that seeks its own key: in the order of keys, every search begins where it ends.
+
+Where no event changes a record, and one whole number is all that its unique index goes by, the entries may
+lie in an array by it.
 """
 
 from __future__ import annotations
@@ -58,18 +61,23 @@ class _Uses:
 
 
 def choose_access(
-    records: Mapping[str, Record], blocks: Iterable[Block], decide: Callable[[Record, Positions], bool]
+    records: Mapping[str, Record],
+    blocks: Iterable[Block],
+    decide: Callable[[Record, Positions], bool],
+    is_constant: Callable[[Record], bool],
 ) -> dict[str, Record]:
     """The records with the indexes that the blocks use, without those that nothing uses.
 
-    ``decide`` tells whether some key positions of a record decide the others.
+    ``decide`` tells whether some key positions of a record decide the others, ``is_constant`` whether no
+    event changes it.
     """
     uses = _uses([op for block in blocks for op in operations(block)])
     homes = {
         name: next((p for p in sorted(uses.slices[name]) if decide(record, p)), ())
         for name, record in records.items()
     }
-    return {
+    got = {op.record for op in every if isinstance(op, Get)}
+    chosen = {
         name: replace(
             record,
             home=homes[name],
@@ -81,6 +89,23 @@ def choose_access(
         for name, record in records.items()
         if record.role == "map" or name in uses.used
     }
+    return {
+        name: replace(record, array=_array(record))
+        if (name in got or record.home) and is_constant(record)
+        else record
+        for name, record in chosen.items()
+    }
+
+
+def _array(record: Record) -> int | None:
+    """The only column that the unique index of a record goes by, if it is a whole number and no NULL."""
+    match record.home or tuple(range(len(record.keys))):
+        case (position,) if not (record.slices or record.orders or record.signed or record.swept):
+            key = record.keys[position]
+            whole = key.type.is_integer or key.type.kind is Kind.DATE
+            return position if whole and not key.nullable else None
+        case _:
+            return None
 
 
 def _uses(every: list[Op]) -> _Uses:

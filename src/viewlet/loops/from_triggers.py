@@ -74,7 +74,7 @@ def _lower(program: Program, storage: Storage, batches: Batches) -> LoopProgram:
     }
     views = {name: _view(view, storage) for name, view in program.views.items()}
     draft = LoopProgram(storage.records, storage.layout.places, tables, views)
-    records = choose_access(storage.records, blocks(draft), storage.decide)
+    records = choose_access(storage.records, blocks(draft), storage.decide, storage.is_constant)
     scanned = tuple(sorted(storage.scanned))
     return guard_sums(LoopProgram(records, storage.layout.places, tables, views, scanned))
 

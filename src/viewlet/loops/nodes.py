@@ -109,6 +109,8 @@ class Record:
     the field that is 0 exactly if the others should be. ``swept`` says that entries are removed while they
     are looped over, which needs entries that stay where they are.
     ``orders`` are its ordered indexes; of the fields ``signed`` the entries below 0 are counted.
+    No event changes a record with a column ``array``, and whoever looks for its entries knows this column,
+    which decides the others: they may lie in an array by it, as long as its values are dense.
     """
 
     name: str
@@ -121,6 +123,7 @@ class Record:
     swept: bool = False
     orders: tuple[Order, ...] = ()
     signed: tuple[str, ...] = ()
+    array: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -80,6 +80,12 @@ class Storage:
                 return False
         return True
 
+    def is_constant(self, record: Record) -> bool:
+        """Are all maps of a record over static tables alone?"""
+        return record.role == "map" and all(
+            field_.map is not None and self.program.is_constant(field_.map) for field_ in record.fields
+        )
+
     def is_single(self, atom: MapRef, known: set[str]) -> bool:
         """Do primary keys leave one entry at most that agrees with the known arguments of an atom?"""
         place = self.place(atom)

@@ -61,7 +61,8 @@ def show_record(record: Record) -> str:
     orders = "".join(f" {_order(order, names)}" for order in record.orders)
     role = "record" if record.role == "map" else record.role
     home = f" at ({', '.join(names[i] for i in record.home)})" if record.home else ""
-    return f"{role} {record.name}[{keys}]{{{fields}}}{home}{slices}{orders}"
+    array = "" if record.array is None else f" as array by {names[record.array]}"
+    return f"{role} {record.name}[{keys}]{{{fields}}}{home}{array}{slices}{orders}"
 
 
 def _order(order: Order, names: list[str]) -> str:

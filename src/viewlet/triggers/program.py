@@ -11,10 +11,10 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from viewlet.calculus.nodes import Argument, Query, Term
+from viewlet.calculus.nodes import Argument, Query, Term, tables
 from viewlet.core.scalar import Scalar, Var
 from viewlet.core.types import Type
-from viewlet.sql.catalog import Table
+from viewlet.sql.catalog import Table, TableKind
 
 StatementOp: TypeAlias = Literal["+=", ":="]
 
@@ -98,3 +98,8 @@ class Program:
     triggers: Mapping[str, Trigger]
     batch_triggers: Mapping[str, Trigger]
     views: Mapping[str, View]
+
+    def is_constant(self, name: str) -> bool:
+        """Does a map read static tables alone? Then no event changes it."""
+        read = tables(self.maps[name].definition)
+        return bool(read) and all(self.tables[table].kind is TableKind.STATIC for table in read)

@@ -207,6 +207,8 @@ class _RowLoop:
         """Has it a key of one column of whole numbers, of a map with nothing to it?"""
         if step.what is None or not step.at.once or len(step.keys) != 1 or whole_order(step.at) is not None:
             return False
+        if not step.at.pooled and step.index == step.at.code:
+            return False
         key = step.at.record.keys[step.keys[0][0]]
         nullable = key.nullable or self._column(step).nullable
         return not nullable and {cell_kind(key.type), cell_kind(step.column.type)} <= {"VL_INT32", "VL_INT64"}

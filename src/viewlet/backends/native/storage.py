@@ -55,6 +55,8 @@ class CRecord:
     def pooled(self) -> bool:
         """Do entries need an id, because of an index, their size, or removal in a loop?"""
         record = self.record
+        if record.array is not None:
+            return False
         if self.indexed or record.swept or record.role != "map" or self.apart:
             return True
         sizes = [stored_form(key.type)[1] for key in record.keys]
@@ -91,7 +93,7 @@ class CRecord:
             return self.name
         keys = tuple((stored_form(key.type), key.nullable) for key in record.keys)
         forms = tuple(field_form(field.type) for field in record.fields)
-        return keys, forms, record.home, record.slices, self.pooled, self.noted, self.again
+        return keys, forms, record.home, record.slices, record.array, self.pooled, self.noted, self.again
 
 
 def name_records(
@@ -117,7 +119,7 @@ def name_records(
             f"r{i}",
             f"r{i}",
             _settled(record, noted=noted or name in fed),
-            apart and bool(record.keys),
+            apart and bool(record.keys) and record.array is None,
             once,
             name in fed,
             noted and record.role == "map",
@@ -162,6 +164,8 @@ def write_record(out: Writer, at: CRecord, *, inline: bool = False) -> None:
         out.line("#define VL_MAP_INDEXED")
     if at.record.home:
         out.line("#define VL_MAP_HOME")
+    if at.record.array is not None:
+        out.line(f"#define VL_MAP_COLUMN(key) ((key)->k{at.record.array})")
     out.line(f'#include "map_{"pooled" if at.pooled else "inplace"}.h"')
     for positions in at.record.slices:
         _slice(out, at, positions)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from viewlet.backends.spark.nodes import Dist, Local, Location, Replicated
-from viewlet.calculus.nodes import Query, Rel, nested_factors, tables
+from viewlet.calculus.nodes import Query, Rel, nested_factors
 from viewlet.core.scalar import Var
 from viewlet.errors import CompileError
 from viewlet.sql.catalog import Table, TableKind
@@ -42,7 +42,9 @@ def place(
     if first is not None:
         sizes[first] = FIRST
     return {
-        name: _location(definition, program.tables, sizes, declared)
+        name: Replicated()
+        if program.is_constant(name)
+        else _location(definition, program.tables, sizes, declared)
         for name, definition in program.maps.items()
     }
 
@@ -63,9 +65,6 @@ def _location(
     sizes: Mapping[str, float],
     declared: Mapping[str, str],
 ) -> Location:
-    read = tables(definition.definition)
-    if read and all(known[table].kind is TableKind.STATIC for table in read):
-        return Replicated()
     positions = {key.name: i for i, key in reversed(list(enumerate(definition.keys)))}
     best: tuple[float, int] | None = None
     for table, column, name in _columns(definition.definition, frozenset(positions)):

@@ -18,6 +18,8 @@ typedef struct {
     uint64_t count;
     uint64_t grow_at;
     uint64_t size; /* slots, any number */
+    uint64_t reach; /* of an array (VL_MAP_COLUMN): its slots; of a hash table 0 */
+    uint64_t first; /* the key of slot 0 of an array */
     uint64_t record_size;
     vl_ref scratch; /* one record that absorbs writes after memory ran out */
 } vl_map_inplace;
@@ -64,6 +66,10 @@ VL_SHARED void vl_map_pooled_prefetch(const vl_arena *a, const vl_map_pooled *m,
     __builtin_prefetch(r);
     if (64 % size) __builtin_prefetch(r + size - 1); /* it may lie on two lines */
 }
+
+/* May a table of `count` records be an array of `span` + 1? The few slots beside are for small tables; what is
+ * wider than four times its records when it grows stays a hash table. */
+VL_INLINE bool vl_is_dense(uint64_t span, uint64_t count) { return span < 4 * count + 64; }
 
 /* Where a hash goes in a table: its share of the whole range, by the upper half of a product. */
 VL_INLINE uint64_t vl_slot_of(uint64_t hash, uint64_t size) { return (uint64_t)((vl_u128)hash * size >> 64); }
