@@ -10,7 +10,9 @@ import pytest
 
 import viewlet
 from agree.agreement import Pair, catalog_of
+from viewlet.backends.native.engine import NativeEngine
 from viewlet.changes import read_changes
+from viewlet.sql import compile_query
 
 pytestmark = pytest.mark.native
 
@@ -48,8 +50,9 @@ def rows_of(draw: random.Random, key: str, domain: str, size: int) -> list[tuple
     return rows + (rows[:5] if key != "PRIMARY KEY" else [])
 
 
-@pytest.mark.parametrize("size", [0, 3, 120])
-@pytest.mark.parametrize("domain", DOMAINS)
+@pytest.mark.parametrize(
+    ("domain", "size"), [("dense", 0), ("dense", 3), *((domain, 120) for domain in DOMAINS)]
+)
 @pytest.mark.parametrize(("kind", "key"), [("BIGINT", KEYS[0]), ("INT", KEYS[1]), ("INT", KEYS[2])])
 def test_native_agrees(kind: str, key: str, domain: str, size: int, tmp_path: Path) -> None:
     """Any batches, views that come late, opened again: the rows are those of the reference engine."""
@@ -120,3 +123,19 @@ def test_a_static_map_takes_less_than_a_hash_table() -> None:
     pair.check()
     (size,) = (s.bytes for s in pair.native.stats() if s.records > 1000)
     assert size < 10_000 * 16 * 1.6
+
+
+@pytest.mark.parametrize("order", ["up", "random"])
+def test_a_static_table_over_the_limit_is_refused(order: str) -> None:
+    """As memory that is missing, not as a state that is lost."""
+    catalog = catalog_of(TABLES.format(kind="BIGINT", key=KEYS[0]))
+    keys = list(range(300_000))
+    if order == "random":
+        random.Random(0).shuffle(keys)
+    rows = {"d": {(k, 1, k % 7): 1 for k in keys}, "f": {}, "s": {}}
+    engine = NativeEngine(limit=4 << 20)
+    engine.create("n", compile_query("SELECT COUNT(*) AS n FROM f", catalog), catalog, rows, "auto")
+    engine.apply("f", read_changes(catalog["f"], [(5, 1)]).changes, "tuple", frozenset())
+    engine.create("joined", compile_query(VIEWS["joined"], catalog), catalog, rows, "auto")
+    with pytest.raises(MemoryError, match="the memory limit is reached"):
+        engine.output("joined")

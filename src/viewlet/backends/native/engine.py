@@ -570,8 +570,10 @@ def _pair(number: Number) -> tuple[float, float]:
 
 
 def _check(failed: tuple[int, int] | None, where: str) -> None:
+    """Refuse what does not fit; a state that is lost while it is filled is nobody's yet."""
     if failed is not None:
-        raise program_error(failed[0], where)
+        errors = failed[0] & ~LOST if failed[0] & MEMORY else failed[0]
+        raise program_error(errors, where)
 
 
 def program_error(errors: int, where: str) -> Exception:
