@@ -50,6 +50,7 @@ class _Uses:
     """How blocks look at records: by which keys, along which axes, for which fields."""
 
     used: set[str] = field(default_factory=set)
+    got: set[str] = field(default_factory=set)
     swept: set[str] = field(default_factory=set)
     slices: defaultdict[str, set[Positions]] = field(default_factory=lambda: defaultdict(set))
     sought: defaultdict[str, set[Positions | None]] = field(default_factory=lambda: defaultdict(set))
@@ -76,7 +77,6 @@ def choose_access(
         name: next((p for p in sorted(uses.slices[name]) if decide(record, p)), ())
         for name, record in records.items()
     }
-    got = {op.record for op in every if isinstance(op, Get)}
     chosen = {
         name: replace(
             record,
@@ -91,7 +91,7 @@ def choose_access(
     }
     return {
         name: replace(record, array=_array(record))
-        if (name in got or record.home) and is_constant(record)
+        if (name in uses.got or record.home) and is_constant(record)
         else record
         for name, record in chosen.items()
     }
@@ -123,6 +123,8 @@ def _uses(every: list[Op]) -> _Uses:
         match op:
             case Loop(record, bound) if bound:
                 uses.slices[record].add(tuple(i for i, _ in bound))
+            case Get(record):
+                uses.got.add(record)
             case Assign(record) | Gather(record, ()):
                 uses.swept.add(record)
             case Seek() | Span() | Peak() | Visit():
