@@ -33,7 +33,7 @@ class Prefix:
     """``var := sum<p>(atom[.., key, ..] * {key op p})``: a running sum of ``atom`` along ``key``.
 
     ``within`` are further conditions that p has no part in: they hold from some key on, or, of a sum from p
-    on, up to some key.
+    on, up to some key, or for all keys or none.
     """
 
     var: Var
@@ -67,8 +67,8 @@ def as_prefix(lift: Lift, outer: Var, bound: frozenset[str]) -> Prefix | None:
         within = replace(inner, rising=())
     else:
         return None
-    if not (within.rising or within.falling):
-        return None if within.flat else Prefix(lift.var, inner.atom, inner.key, op)
+    if not (within.rising or within.falling or within.flat):
+        return Prefix(lift.var, inner.atom, inner.key, op)
     return None if _reads(within, outer) else Prefix(lift.var, inner.atom, inner.key, op, within)
 
 

@@ -44,3 +44,22 @@ class Names:
                 f"the changes of the query take more than {self._most:,} names to write down: split it into "
                 "several views, or have it recomputed (REFRESH FULL)"
             )
+
+    def snapshot(self) -> Names:
+        """What was handed out so far, for :meth:`restore`.
+
+        >>> names = Names()
+        >>> before = names.snapshot()
+        >>> names.fresh("price")
+        'price'
+        >>> names.restore(before)
+        >>> names.fresh("price")
+        'price'
+        """
+        kept = Names(frozenset(self._taken), self._most)
+        kept._discount, kept._next = self._discount, dict(self._next)
+        return kept
+
+    def restore(self, earlier: Names) -> None:
+        """Take back what was handed out since: nobody may use it."""
+        self._taken, self._discount, self._next = earlier._taken, earlier._discount, earlier._next

@@ -124,7 +124,7 @@ def _trigger(trigger: Trigger | None, storage: Storage, variables: Variables, en
         _add(lowering, statement, root, env)
     increments = fuse_totals(fuse_guards(root.freeze()))
     ops: list[Op] = [*reuse_lookups(reads_before_writes(increments), storage.records)]
-    for group in _groups(trigger.recomputations, storage):
+    for group in _groups(trigger.recomputations, storage, env):
         variables.phase += 1
         ops += fuse_totals(_recompute(lowering, group, BlockBuilder(variables), env))
     return tuple(ops)
@@ -148,37 +148,42 @@ def _target(statement: Statement, order: Sequence[int], env: Env) -> tuple[Argum
     return tuple(keys)
 
 
-def _groups(statements: Iterable[Statement], storage: Storage) -> Iterable[list[Statement]]:
-    """Statements in a row that recompute fields of one record and do not read it."""
+def _groups(statements: Iterable[Statement], storage: Storage, env: Env) -> Iterable[list[Statement]]:
+    """Statements in a row that recompute fields of one record, of one entry or all, and do not read it."""
     group: list[Statement] = []
+    last = None
     for statement in statements:
-        record = storage.layout.places[statement.target].record
+        place = storage.layout.places[statement.target]
+        entry = _target(statement, place.order, env) if statement.is_of_one_entry else None
         read = {storage.layout.places[name].record for name in reads(statement.query)}
-        if group and (record in read or storage.layout.places[group[-1].target].record != record):
+        if group and (place.record in read or last != (place.record, entry)):
             yield group
             group = []
         group.append(statement)
+        last = place.record, entry
     if group:
         yield group
 
 
 def _recompute(lowering: Lowering, group: list[Statement], block: BlockBuilder, env: Env) -> Block:
-    """``R{n, s} := ..``: by totals if there is one entry at most, else through a temporary.
+    """``R{n, s} := ..``: by totals if one entry is replaced, else through a temporary.
 
     ``R{n, s} := 0`` with all fields of R empties it.
     """
     storage = lowering.storage
     record = storage.records[storage.layout.places[group[0].target].record]
     fields = [storage.layout.places[statement.target].field for statement in group]
-    if record.keys and len(fields) == len(record.fields) and not any(s.query for s in group):
+    one = group[0].is_of_one_entry
+    if not one and len(fields) == len(record.fields) and not any(s.query for s in group):
         return (Gather(record.name, ()),)
-    if not record.keys:
-        old = block.get(record, ())
+    if one:
+        entry = _target(group[0], storage.layout.places[group[0].target].order, env)
+        old = block.get(record, entry)
         for statement, name in zip(group, fields, strict=True):
             kind = next(f.type for f in record.fields if f.name == name)
             new = lowering.total(statement.query, block, env, kind, f"new_{name}")
-            block.add(record.name, (), name, Product(1, (new,)))
-            block.add(record.name, (), name, Product(-1, (old.read(name),)))
+            block.add(record.name, entry, name, Product(1, (new,)))
+            block.add(record.name, entry, name, Product(-1, (old.read(name),)))
         return block.freeze()
     inner = BlockBuilder(block.variables, block)
     for statement, name in zip(group, fields, strict=True):

@@ -289,6 +289,9 @@ class Searching:
         self.nested |= search.needs
         kind, inner = running.type, self.block.inner()
         flat = Term(search.flat)
+        if not (search.rising or search.falling):
+            holds = self.lowering.total((flat,), self.block, env, wide(0), "n")
+            return Call("case", (nonzero(holds), running, Const(0, kind)), kind)
         self.lowering.term(flat, inner, env, lambda at, found, _: self._outside(search, at, found))
         match inner.freeze():
             case (Yield(((Product(1, (Var() as out,)),),)),):

@@ -18,6 +18,7 @@ from viewlet.calculus.from_plan import Alternative, PlanToCalculus
 from viewlet.calculus.keys import inline_keyed_exists
 from viewlet.calculus.nodes import (
     Argument,
+    Cond,
     Exists,
     Extremum,
     Factor,
@@ -29,12 +30,13 @@ from viewlet.calculus.nodes import (
     Term,
     product,
     tables,
+    times,
 )
 from viewlet.calculus.schedule import binds_all
 from viewlet.calculus.simplify import simplify_query, simplify_term
 from viewlet.core.later import Later
 from viewlet.core.names import Names
-from viewlet.core.scalar import Const, Scalar, Var, substitute, variables
+from viewlet.core.scalar import Const, Scalar, Var, call, substitute, variables
 from viewlet.errors import CompileError, ProgramSizeError
 from viewlet.plan import nodes as plan_nodes
 from viewlet.sql.catalog import Catalog, TableKind
@@ -52,7 +54,7 @@ from viewlet.triggers.program import MapDefinition, OutputTerm, Program, Stateme
 from viewlet.triggers.reach import needed_maps, part_of
 from viewlet.triggers.settle import Settled
 from viewlet.triggers.strategy import STRATEGIES, Strategy, strategy_of
-from viewlet.triggers.work import Ordered
+from viewlet.triggers.work import Ordered, is_at_most_logarithmic
 
 CHEAP_STEPS = 200.0
 """A program that takes no more steps per change than this is good enough not to look for a better one."""
@@ -305,7 +307,7 @@ class Compiler:
             self._statements[target.name, table, "batch"] = tuple(statements)
             return
         by_row = self._increment(target, one, strategy)
-        self._statements[target.name, table, "tuple"] = by_row
+        self._statements[target.name, table, "tuple"] = self._renewal(target, one, by_row, strategy) or by_row
         if self._must_recompute(target, many, strategy):
             self._by_row.add((target.name, table))
             return
@@ -359,6 +361,49 @@ class Compiler:
                 own = tuple(settled.variable(k) if isinstance(k, Var) else k for k in keys)
                 statements.append(Statement(target.name, own, "+=", settled.query(query)))
         return tuple(statements)
+
+    def _renewal(
+        self, target: MapDefinition, event: Event, increments: tuple[Statement, ...], strategy: Strategy
+    ) -> tuple[Statement, ...]:
+        """The entries that a row changes, each found anew by searches where their increments would scan::
+
+            M[@k] += Q'(@k) - Q(@k)    ->    M[@k] := Q(@k)                 after the event
+
+        Q' has the changed row beside each map that it reads, and a sum of both is not monotone where the map
+        alone is. Afterwards the maps have the row themselves. Nothing is founded for it: what the increments
+        read is enough, or they stay.
+        """
+        if not self.searches or strategy.depth != "component" or not increments:
+            return ()
+        if all(is_at_most_logarithmic(s.query, self.searches) for s in increments):
+            return ()
+        if not all(s.is_of_one_entry for s in increments):
+            return ()
+        names, registered, before = self.names, self.registry.names, len(self.registry.pending)
+        self.names, self.registry.names = names.fork(), registered.fork()
+        renewed = tuple(self._renewed(target, event, s.keys, strategy) for s in increments)
+        founded = [definition.name for definition in self.registry.pending[before:]]
+        if not founded and all(is_at_most_logarithmic(s.query, self.searches) for s in renewed):
+            return renewed
+        self.names, self.registry.names = names, registered
+        self.registry.withdraw(founded)
+        return ()
+
+    def _renewed(
+        self, target: MapDefinition, event: Event, keys: tuple[Argument, ...], strategy: Strategy
+    ) -> Statement:
+        """One entry of a map from its definition, on the state after the event."""
+        entry = [Cond(call("==", key, given)) for key, given in zip(target.keys, keys, strict=True)]
+        done = (
+            simplify_term(term, frozenset(), self.names, keys=target.keys)
+            for term in times(target.definition, product(*entry))
+        )
+        query = self._materializer(event.table.name, strategy.depth).query(
+            tuple(simple.term for simple in done if simple is not None), (), frozenset()
+        )
+        query = isolate_sums(query, (), self.names, self.registry)
+        settled = Settled(query, self.registry.columns, event.parameters)
+        return Statement(target.name, keys, ":=", settled.query(query))
 
     def _materializer(self, table: str, depth: Depth) -> Materializer:
         components = Components(self.catalog, self, table, depth, bool(self.searches))

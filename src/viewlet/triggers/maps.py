@@ -68,6 +68,12 @@ class MapRegistry:
         taken, self.pending = self.pending, []
         return taken
 
+    def withdraw(self, names: Iterable[str]) -> None:
+        """Drop maps that were just founded, and are not needed after all."""
+        gone = set(names)
+        self.pending = [definition for definition in self.pending if definition.name not in gone]
+        self.forget(gone)
+
     def forget(self, names: Iterable[str]) -> None:
         """Drop maps that no view needs any more."""
         gone = set(names)

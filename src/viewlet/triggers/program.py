@@ -2,7 +2,8 @@
 
 The contract of a program: before and after every event each map equals its definition over the tables. The
 ``+=`` statements of a trigger all read the state before the event; ``:=`` statements run after them, in the
-order given, on the new state.
+order given, on the new state. A ``:=`` whose keys are all told by the event replaces that one entry; any
+other replaces the whole map.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from viewlet.calculus.nodes import Argument, Query, Term, tables
+from viewlet.calculus.nodes import Argument, Query, Term, is_parameter, tables
 from viewlet.core.scalar import Scalar, Var
 from viewlet.core.types import Type
 from viewlet.sql.catalog import Table, TableKind
@@ -35,12 +36,17 @@ class MapDefinition:
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """``target[keys] op query``: add the query's sums to a map, or replace the map by them."""
+    """``target[keys] op query``: add the query's sums to a map, or replace the map, or one entry, by them."""
 
     target: str
     keys: tuple[Argument, ...]
     op: StatementOp
     query: Query
+
+    @property
+    def is_of_one_entry(self) -> bool:
+        """Does the event tell all keys?"""
+        return not any(isinstance(key, Var) and not is_parameter(key) for key in self.keys)
 
 
 @dataclass(frozen=True, slots=True)

@@ -164,7 +164,10 @@ def _searched(
         if sums and all(has_order(sum_.atom.name, searches) for sum_ in sums):
             asked += [Access(s.atom.name, (), "edge", (*loops, f"log {s.atom.name}")) for s in sums]
             for within in (sum_.within for sum_ in sums if sum_.within is not None):
-                asked += _searched(within, path, known, loops, searches)
+                if within.rising or within.falling:
+                    asked += _searched(within, path, known, loops, searches)
+                else:
+                    asked += _term_accesses(Term(within.flat), known, loops, searches)
         elif parts := _opened(search, conditions, known, searches):
             best = any(isinstance(f, Extremum) for f in needed(search.dependents, conditions))
             kind: Path = "turn" if best else "edge"

@@ -17,6 +17,7 @@ from viewlet.calculus.evaluate import Env, Key, Number, Store, Tables, evaluate_
 from viewlet.calculus.events import WEIGHT, TupleEvent
 from viewlet.calculus.nodes import Delta, MapRef, Rel
 from viewlet.calculus.search import Ask, PrefixSums
+from viewlet.core.scalar import Var
 from viewlet.core.types import Value
 from viewlet.errors import ValueRangeError
 from viewlet.indexes import BestMap
@@ -30,6 +31,7 @@ from viewlet.triggers.program import MapDefinition, Program, Statement, Trigger,
 from viewlet.triggers.work import Ordered
 
 Sums = Callable[[Env], dict[Key, Number]]
+Given = dict[str, Value]
 
 
 class ReferenceEngine:
@@ -184,7 +186,7 @@ class ReferenceEngine:
         if runner is not None:
             for change in changes:
                 runner.run(change.row, change.weight, journal)
-                runner.recompute(journal)
+                runner.recompute(change.row, change.weight, journal)
 
     def _apply_batch(
         self, table: str, changes: Sequence[Change], journal: list[tuple[ReferenceMap, Key, Number]]
@@ -198,7 +200,7 @@ class ReferenceEngine:
         self._batch = Tables(columns, {}, {table: rows})
         self._batch = Tables(columns | runner.summed_columns, {}, {table: rows, **runner.summed()})
         runner.run((), 1, journal)
-        runner.recompute(journal)
+        runner.recompute((), 1, journal)
 
     def _link(self) -> None:
         """Compile every statement and output against the maps as they are now."""
@@ -257,7 +259,9 @@ class TriggerRunner:
             var.name for var in TupleEvent(engine._compiler.catalog[trigger.table]).parameters
         )
         self._increments = [(maps[s.target], *_compile(engine, s)) for s in trigger.increments]
-        self._recomputations = [(maps[s.target], *_compile(engine, s)) for s in trigger.recomputations]
+        self._recomputations = [
+            (maps[s.target], *_compile(engine, s), _entry(s)) for s in trigger.recomputations
+        ]
         self._sums = [
             (total.name, *_compile(engine, Statement(total.name, total.keys, ":=", total.definition)))
             for total in sums
@@ -270,7 +274,7 @@ class TriggerRunner:
 
     def run(self, row: Row, weight: int, journal: list[tuple[ReferenceMap, Key, Number]]) -> None:
         """Compute every increment from the old state, then write them all."""
-        given = dict(zip(self._parameters, row, strict=False)) | {WEIGHT.name: weight}
+        given = self._given(row, weight)
         computed = [
             (target, sums(compiler.environment(given))) for target, compiler, sums in self._increments
         ]
@@ -279,15 +283,29 @@ class TriggerRunner:
                 target.add(key, change)
                 journal.append((target, key, change))
 
-    def recompute(self, journal: list[tuple[ReferenceMap, Key, Number]]) -> None:
-        """Bring recomputed maps up to date with the new state, in order."""
-        for target, compiler, sums in self._recomputations:
-            new = sums(compiler.environment({}))
-            old = dict(target.entries)
-            for key in old.keys() | new.keys():
+    def recompute(self, row: Row, weight: int, journal: list[tuple[ReferenceMap, Key, Number]]) -> None:
+        """Bring recomputed maps and entries up to date with the new state, in order."""
+        given = self._given(row, weight)
+        for target, compiler, sums, entry in self._recomputations:
+            new = sums(compiler.environment(given))
+            old = target.entries
+            for key in [*(old.keys() | new.keys())] if entry is None else [entry(given)]:
                 if change := new.get(key, 0) - old.get(key, 0):
                     target.add(key, change)
                     journal.append((target, key, change))
+
+    def _given(self, row: Row, weight: int) -> Given:
+        """What the event tells: nothing, if it is a batch."""
+        return dict(zip(self._parameters, row, strict=False)) | {WEIGHT.name: weight}
+
+
+def _entry(statement: Statement) -> Callable[[Given], Key] | None:
+    """The one entry that a statement is about; ``None`` if it is about all."""
+    if not statement.is_of_one_entry:
+        return None
+    return lambda given: tuple(
+        given[key.name] if isinstance(key, Var) else key.value for key in statement.keys
+    )
 
 
 def _compile(engine: ReferenceEngine, statement: Statement) -> tuple[QueryCompiler, Sums]:

@@ -48,7 +48,7 @@ from viewlet.calculus.nodes import (
 )
 from viewlet.core.names import Names
 from viewlet.core.scalar import Var
-from viewlet.triggers.program import Program, Statement, Trigger
+from viewlet.triggers.program import MapDefinition, Program, Statement, Trigger
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,7 @@ def distribute_trigger(program: Program, trigger: Trigger, router: Router, passe
     building.statements += parts
     for statement in trigger.recomputations:
         building.forget()
-        building.statements += building.part(statement)
+        building.statements += building.part(_as_addition(statement, program.maps))
     statements, dealt = list(building.statements), None
     in_batches = trigger.table in program.batch_triggers
     if isinstance(router.changes_at, Local) and in_batches and passes.shared:
@@ -311,6 +311,14 @@ class _Building:
             self._relations[same] = name = self.names.fresh("t")
             self.statements.append(Transfer(movement, name, source, position, origin))
         return self._relations[same]
+
+
+def _as_addition(statement: Statement, maps: Mapping[str, MapDefinition]) -> Statement:
+    """``M[@k] := Q  ->  M[@k] += Q - M[@k]``: what sites replace is a whole map."""
+    if not statement.keys or not statement.is_of_one_entry:
+        return statement
+    old = MapRef(statement.target, statement.keys, maps[statement.target].type)
+    return replace(statement, op="+=", query=(*statement.query, Term((old,), -1)))
 
 
 def _mode(stop: Stop) -> Mode:
