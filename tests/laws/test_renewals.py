@@ -9,7 +9,9 @@ from random import Random
 
 import pytest
 
+import viewlet
 from laws.test_maintenance import check
+from viewlet import workloads
 from viewlet.backends.base import Bag, Change, Granularity
 from viewlet.backends.reference.engine import ReferenceEngine
 from viewlet.backends.spark.cluster import SimulatedCluster
@@ -24,6 +26,7 @@ from viewlet.sql import compile_query
 from viewlet.sql.catalog import Catalog
 from viewlet.sql.parse import CreateTable, parse
 from viewlet.triggers.compile import compile_views
+from viewlet.triggers.order import reads
 from viewlet.triggers.reach import part_of
 from viewlet.triggers.work import is_at_most_logarithmic
 
@@ -117,3 +120,11 @@ def test_partitions_agree(native: bool, partitions: int) -> None:
         held = coordinator.contents(list(program.maps))
         for name in part_of(program, "vwap").maps:
             assert held[name] == dict(engine.contents(name)), name
+
+
+@pytest.mark.parametrize("name", ["q19", "q20"])
+def test_an_entry_is_not_found_in_itself(name: str) -> None:
+    """A definition that is one map as a whole is the target: there is nothing else to find it in."""
+    program = viewlet.compile(workloads.queries("tpch")[name], workloads.schema("tpch"))
+    for trigger in program.triggers.values():
+        assert all(s.target not in reads(s.query) for s in trigger.recomputations)

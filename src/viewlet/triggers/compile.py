@@ -49,7 +49,7 @@ from viewlet.triggers.flips import only_flips
 from viewlet.triggers.isolate import isolate_sums
 from viewlet.triggers.maps import MapRegistry
 from viewlet.triggers.materialize import Materializer
-from viewlet.triggers.order import order_increments, order_recomputations
+from viewlet.triggers.order import order_increments, order_recomputations, reads
 from viewlet.triggers.program import MapDefinition, OutputTerm, Program, Statement, Trigger, View
 from viewlet.triggers.reach import needed_maps, part_of
 from viewlet.triggers.settle import Settled
@@ -379,13 +379,16 @@ class Compiler:
             return ()
         if not all(s.is_of_one_entry for s in increments):
             return ()
-        names, registered, before = self.names, self.registry.names, len(self.registry.pending)
-        self.names, self.registry.names = names.fork(), registered.fork()
-        renewed = tuple(self._renewed(target, event, s.keys, strategy) for s in increments)
-        founded = [definition.name for definition in self.registry.pending[before:]]
-        if not founded and all(is_at_most_logarithmic(s.query, self.searches) for s in renewed):
+        before = self.names.snapshot(), self.registry.names.snapshot(), len(self.registry.pending)
+        renewed: tuple[Statement, ...] = ()
+        with suppress(ProgramSizeError):
+            renewed = tuple(self._renewed(target, event, s.keys, strategy) for s in increments)
+        founded = [definition.name for definition in self.registry.pending[before[2] :]]
+        told = all(target.name not in reads(s.query) for s in renewed)  # M[@k] := M[@k] would tell nothing
+        if told and not founded and all(is_at_most_logarithmic(s.query, self.searches) for s in renewed):
             return renewed
-        self.names, self.registry.names = names, registered
+        self.names.restore(before[0])
+        self.registry.names.restore(before[1])
         self.registry.withdraw(founded)
         return ()
 
