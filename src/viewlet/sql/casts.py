@@ -51,6 +51,7 @@ def _try_cast(scalar: Scalar, kind: Type) -> Scalar:
 def convert(scalar: Scalar, kind: Type) -> Scalar:
     """CAST; a date or timestamp written as text becomes a constant at once.
 
+    >>> from viewlet.core.types import VARCHAR
     >>> convert(Const("1970-01-02", VARCHAR), DATE).value
     1
     """
