@@ -299,14 +299,23 @@ def mentions(query: Query) -> list[str]:
 
 
 def inlined(segment: Segment, once: Collection[str]) -> Segment:
-    """``t[k] := q; M[k] += c * t[k]``  ->  ``M[k] += c * q``, for relations that are read once."""
-    made = {s.target: s for s in segment if s.target in once and s.op == ":="}
-    read = {f.name for s in segment for term in s.query for f in _alone(term) if f.name in made}
-    kept = [statement for statement in segment if statement.target not in read]
-    return tuple(
-        replace(statement, query=tuple(t for term in statement.query for t in _opened(term, made)))
-        for statement in kept
-    )
+    """``t[k] := q; M[k] += c * t[k]``  ->  ``M[k] += c * q``, for relations that are read once.
+
+    Only if no statement between the two changes what ``q`` reads: ``t`` holds sums of the state before it.
+    Between ``t[k] := M[k]`` and ``M[k] += -1 * t[k]`` there may be ``M[@p] += 1``, for the row itself.
+    """
+    kept: list[Compute] = []
+    unread: dict[str, Compute] = {}
+    for statement in segment:
+        read = {only.name for term in statement.query for only in _alone(term)} & unread.keys()
+        query = tuple(opened for term in statement.query for opened in _opened(term, unread))
+        kept = [*(s for s in kept if s.target not in read), replace(statement, query=query)]
+        unread = {
+            t: made for t, made in unread.items() if t not in read and statement.target not in reads(made)
+        }
+        if statement.target in once and statement.op == ":=":
+            unread[statement.target] = kept[-1]
+    return tuple(kept)
 
 
 def _alone(term: Term) -> tuple[MapRef, ...]:
@@ -328,9 +337,7 @@ def _opened(term: Term, made: Mapping[str, Compute]) -> Query:
                 if name != key and isinstance(name, Var)
             )
             return tuple(
-                Term((*own.factors, *lets), own.coefficient * term.coefficient)
-                for opened in inner.query
-                for own in _opened(opened, made)
+                Term((*own.factors, *lets), own.coefficient * term.coefficient) for own in inner.query
             )
     return (term,)
 
