@@ -96,6 +96,7 @@ CASES = {
     "max_ineq": Case("O(log n)", "nested"),
     "vwap": Case(LOG, "finance", limits=("price", "volume")),
     "vwap75": Case(LOG, "nested"),
+    "vwap_by_broker": Case(LOG, "nested"),
     "mst": Case(LOG, "finance", BOTH, ("broker_id", "price", "volume")),
     "psp": Case(LOG, "finance", BOTH, ("price", "volume")),
     "nq1": Case(LOG, "nested"),
