@@ -182,6 +182,8 @@ OWN = {
         "to_char(m, 'yyyy-mm-dd hh24:mi:ss')",
         "to_char(m, 'YYYY-MM-DD HH:MI')",
         "to_char(m, 'YYYYMMDD hh12')",
+        "to_char(m, 'HH24MISS.MS')",
+        "to_char(m, 'SS us ms')",
     ],
     "duckdb": [
         "substring(s, -2)",

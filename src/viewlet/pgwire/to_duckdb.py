@@ -32,7 +32,6 @@ _TEXT_TYPES = ("name", "char", "regprocedure", "regoper", "regrole", "regconfig"
 _OPERATORS: dict[str, type[exp.Binary]] = {"~": exp.RegexpLike, "=": exp.EQ, "<>": exp.NEQ, "~~": exp.Like}
 
 
-_FRACTIONS = {"MS": "%g", "US": "%f"}
 _KEYWORDS = exp.select("keyword_name AS word", "keyword_category AS catdesc").from_("duckdb_keywords()")
 _RENAMED = {"json_build_object": "json_object", "jsonb_build_object": "json_object"}
 _SESSION: dict[type[exp.Expr], str] = {
@@ -146,9 +145,6 @@ class _Rewrite:
                 return _KEYWORDS.subquery(node.alias or "pg_get_keywords")
             case exp.Table():
                 return _relation(node)
-            case exp.TimeToStr(args={"format": exp.Literal() as form}):
-                form.replace(exp.Literal.string(re.sub("MS|US", lambda part: _FRACTIONS[part[0]], form.name)))
-                return node
             case exp.Column() if node.args.get("db"):
                 return exp.Column(this=node.this, table=node.args["table"])
             case exp.Dot(this=exp.Identifier(this="pg_catalog" | "information_schema")):

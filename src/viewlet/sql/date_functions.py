@@ -162,12 +162,16 @@ def _last_day(node: exp.LastDay, read: Reader) -> Scalar:
     return call("last_day", scalars.day(read(_undated(node.this)), "last_day"))
 
 
+LETTERS = {**Spark.INVERSE_TIME_MAPPING, "%g": "SSS"}
+"""Spark's letters for those of C, and for DuckDB's milliseconds."""
+
+
 def _pattern(node: exp.Expr, known: str) -> str:
     """The pattern of a date, checked; the parser has it in the letters of C."""
     written = node.args.get("format")
     if written is None:
         return DEFAULT_PATTERN
-    pattern = format_time(literal_text(written, "a pattern of dates"), Spark.INVERSE_TIME_MAPPING)
+    pattern = format_time(literal_text(written, "a pattern of dates"), LETTERS)
     try:
         pieces(pattern or "", known)
     except ValueRangeError as reason:

@@ -310,10 +310,13 @@ def _written_pattern(node: exp.Expr) -> exp.Expr:
 
 
 def _postgres_pattern(node: exp.Expr) -> exp.Expr:
-    """The parser knows HH24 and HH12 in capitals alone; HH is HH12."""
+    """The parser knows HH24 and HH12 in capitals alone, HH is HH12; US and MS are fractions of a second."""
     form = node.args.get("format")
     if isinstance(form, exp.Literal):
-        form.set("this", re.sub("HH|hh12", "%I", form.name.replace("hh24", "%H")).replace("hh", "%I"))
+        text = re.sub("HH|hh12", "%I", form.name.replace("hh24", "%H")).replace("hh", "%I")
+        if isinstance(node, exp.TimeToStr):
+            text = re.sub("US|us", "%f", re.sub("MS|ms", "%g", text))
+        form.set("this", text)
     return _written_pattern(node)
 
 
