@@ -54,6 +54,7 @@ RUNS = (
     "--backends postgres --scale 1 --repeats 1 --parts tpch",
     "--backends postgres --repeats 1 --parts tpch tpch_bare",
     "--backends spark --repeats 1 --parts tpch",
+    "--backends spark --scale 1 --repeats 1 --parts tpch",
     "--backends spark --operations 24 --updates 1 200 2000 --parts mixes",
 )
 
