@@ -21,12 +21,14 @@ from viewlet.backends.spark.native import site_codes
 from viewlet.backends.spark.nodes import Random as Anywhere
 from viewlet.backends.spark.place import place
 from viewlet.backends.spark.site import Changes
+from viewlet.errors import ProgramSizeError
 from viewlet.plan.evaluate import consolidate
 from viewlet.sql import compile_query
 from viewlet.sql.catalog import Catalog
 from viewlet.sql.parse import CreateTable, parse
-from viewlet.triggers.compile import compile_views
+from viewlet.triggers.compile import Compiler, compile_views
 from viewlet.triggers.order import reads
+from viewlet.triggers.program import Statement
 from viewlet.triggers.reach import part_of
 from viewlet.triggers.work import is_at_most_logarithmic
 
@@ -128,3 +130,17 @@ def test_an_entry_is_not_found_in_itself(name: str) -> None:
     program = viewlet.compile(workloads.queries("tpch")[name], workloads.schema("tpch"))
     for trigger in program.triggers.values():
         assert all(s.target not in reads(s.query) for s in trigger.recomputations)
+
+
+def test_an_attempt_that_is_too_long_leaves_no_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Increments stay where the entry anew would be refused for its length, and names are as before."""
+
+    def too_long(compiler: Compiler, *_: object) -> Statement:
+        compiler.names.fresh("burnt")
+        raise ProgramSizeError("too long")
+
+    monkeypatch.setattr(Compiler, "_renewed", too_long)
+    compiler = Compiler(CATALOG, searches=True)
+    compiler.add("v", compile_query(QUERIES["vwap"], CATALOG))
+    assert compiler.names.fresh("burnt") == "burnt"
+    assert not any(trigger.recomputations for trigger in compiler.program().triggers.values())

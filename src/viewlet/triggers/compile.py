@@ -385,7 +385,8 @@ class Compiler:
             renewed = tuple(self._renewed(target, event, s.keys, strategy) for s in increments)
         founded = [definition.name for definition in self.registry.pending[before[2] :]]
         told = all(target.name not in reads(s.query) for s in renewed)  # M[@k] := M[@k] would tell nothing
-        if told and not founded and all(is_at_most_logarithmic(s.query, self.searches) for s in renewed):
+        quick = all(is_at_most_logarithmic(s.query, self.searches) for s in renewed)
+        if renewed and told and quick and not founded:
             return renewed
         self.names.restore(before[0])
         self.registry.names.restore(before[1])
