@@ -158,10 +158,11 @@ def test_numbers_by_the_batch(spark: Any, tmp_path: Path) -> None:
         assert seen(file) == (n, n, n * (n - 1) // 2)
     for note in (checkpoint / "ticks" / "commits").glob("*1*"):
         note.unlink()
-    run(pipeline, spark, file, checkpoint=str(checkpoint))
+    progress = run(pipeline, spark, file, checkpoint=str(checkpoint))
     n, distinct, total = seen(file)
     assert (distinct, total) == (n, n * (n - 1) // 2)
     assert n in (10, 15)
+    assert sum(progress.rows.values()) == n - 10  # what came again is not counted again
 
 
 def test_a_clock_that_is_stopped_and_goes_on(spark: Any, tmp_path: Path) -> None:

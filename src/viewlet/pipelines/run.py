@@ -48,7 +48,10 @@ class SinkWarning(UserWarning):
 
 @dataclass(slots=True)
 class Progress:
-    """What a run has done so far: batches, rows taken and rows refused, per flow."""
+    """What a run has done so far: batches, rows taken and rows refused, per flow.
+
+    A batch that a run before it had committed, and that Spark delivers again, is none of its own.
+    """
 
     batches: dict[str, int] = field(default_factory=dict)
     rows: dict[str, int] = field(default_factory=dict)
@@ -226,7 +229,8 @@ class _Running:
             after = self._database.apply(changes, token=token)
             for sink in self._pipeline.sinks.values():
                 self._write(sink)
-            self.progress.count(flow.name, good.num_rows, len(bad))
+            if after > before:
+                self.progress.count(flow.name, good.num_rows, len(bad))
             self._told(self.progress)
         return after > before
 
