@@ -70,6 +70,13 @@ def test_one_suite(tree: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert not (tree / "results").exists()
 
 
+def test_several_suites_in_the_order_named(tree: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(["bench", "small", "deep/other", "small", "--json"]) == 1
+    assert [found["suite"] for found in json.loads(capfd.readouterr().out)] == ["small", "deep/other"]
+    assert main(["bench", "small", "smal"]) == 2
+    assert "there is no suite 'smal'" in capfd.readouterr().err
+
+
 def test_all_suites_run_even_if_one_fails(tree: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert main(["bench", "all", "--json"]) == 1
     outcomes = {found["suite"]: found for found in json.loads(capfd.readouterr().out)}

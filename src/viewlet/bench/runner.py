@@ -56,7 +56,7 @@ def note_outcome(root: Path, outcome: Outcome) -> None:
     """Remember under ``results/`` when a suite was last run in full, and how that went.
 
     Suites take minutes to half an hour: each is noted as it ends, so that the index holds what was run last,
-    by ``viewlet bench all`` or one suite at a time.
+    by ``viewlet bench all`` or a few suites at a time.
     """
     runs = _runs_noted(root)
     note = {"measured": f"{datetime.now(UTC):%Y-%m-%d}", "version": version("viewlet"), "machine": _machine()}
@@ -84,7 +84,7 @@ def write_index(root: Path, suites: Iterable[Suite]) -> Path:
     lines = [
         "# Results, suite by suite",
         "",
-        "`viewlet bench SUITE` measures one of them anew, `viewlet bench all` every one.",
+        "`viewlet bench SUITE ...` measures some of them anew, `viewlet bench all` every one.",
         "",
         "| suite | measures | measured | machine | time | files |",
         "|---|---|---|---|---|---|",

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import ast
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -88,10 +88,16 @@ def _runs(module: ast.Module) -> tuple[tuple[str, ...], ...]:
     return ((),)
 
 
-def choose(suites: Mapping[str, Suite], name: str) -> list[Suite]:
-    """The suite of a name, or every suite for ``all``."""
-    if name == "all":
-        return list(suites.values())
-    if name not in suites:
-        raise BenchmarkError(f"there is no suite {name!r}; {choices(name, [*suites, 'all'])}")
-    return [suites[name]]
+def choose(suites: Mapping[str, Suite], names: Sequence[str]) -> list[Suite]:
+    """The suites of some names, each once and in the order named; ``all`` is every suite.
+
+    >>> every = {n: Suite(n, Path(n), "", False) for n in ("finance", "tpch")}
+    >>> [suite.name for suite in choose(every, ["tpch", "all"])]
+    ['tpch', 'finance']
+    """
+    chosen: dict[str, Suite] = {}
+    for name in names:
+        if name != "all" and name not in suites:
+            raise BenchmarkError(f"there is no suite {name!r}; {choices(name, [*suites, 'all'])}")
+        chosen |= {n: suite for n, suite in suites.items() if name in (n, "all")}
+    return list(chosen.values())

@@ -1,7 +1,7 @@
 """run benchmarks.
 
 Without SUITE: list the suites. Each suite is a script under benchmarks/ of the source tree; it prints
-its tables and writes them, with figures and plots, to benchmarks/results/SUITE. 'all' runs every suite.
+its tables and writes them, with figures and plots, to benchmarks/results/SUITE. 'all' is every suite.
 Unless --quick is given, the index benchmarks/results/README.md and the figures in docs/ are updated too.
 Exit code 1 if a suite fails; the others still run.
 """
@@ -24,7 +24,7 @@ NAME = "bench"
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    parser.add_argument("suite", metavar="SUITE", nargs="?", help="a suite's name, or all")
+    parser.add_argument("suites", metavar="SUITE", nargs="*", help="names of suites, or all")
     parser.add_argument(
         "--quick", action="store_true", help="small sizes, to check that a suite works; figures mean nothing"
     )
@@ -39,11 +39,11 @@ def run(options: argparse.Namespace) -> int:
             "benchmarks come with the source tree, not with the installed package: run this in a checkout."
         )
     suites = find_suites(root)
-    if options.suite is None:
+    if not options.suites:
         _list(list(suites.values()), as_json=options.json)
         return DONE
     try:
-        chosen = choose(suites, options.suite)
+        chosen = choose(suites, options.suites)
     except BenchmarkError as unknown:
         raise UsageError(str(unknown)) from None
     outcomes = []
