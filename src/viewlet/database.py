@@ -320,6 +320,8 @@ class Database:
         before = self._stored_bytes()
         with self._views.maintain(steps, trigger, self._subscriptions.watched()) as effects:
             self._refuse_over_limit(before, changes)
+            for name, effect in effects.items():
+                self._subscriptions.announce_early(name, effect, self.catalog[name].columns, commit.version)
             self._journal.commit(commit, self.catalog)
         self._torn = True  # until the tables have followed the journal, nobody may look
         self._tables.commit(changes)
@@ -354,14 +356,20 @@ class Database:
             self.memory_limit.check(self._sizes_within(growth), growth, before)
 
     def subscribe(
-        self, view: str, callback: Callable[[pa.Table], object], *, snapshot: bool, weights: bool
+        self,
+        view: str,
+        callback: Callable[[pa.Table], object],
+        *,
+        snapshot: bool,
+        weights: bool,
+        early: bool = False,
     ) -> Subscription:
-        """See :meth:`viewlet.handles.View.subscribe`."""
+        """See :meth:`viewlet.handles.View.subscribe`, and ``subscriptions.py`` for early subscribers."""
         with self._open():
             name = self._view_name(view)
             if not callable(callback):
                 raise DataError(f"a subscriber is called, and {type(callback).__name__} cannot be")
-            subscription = Subscription(name, callback, weights)
+            subscription = Subscription(name, callback, weights, early)
             if snapshot:
                 columns = self.catalog[name].columns
                 self._subscriptions.tell(subscription, self._bag(name), columns, self._version)
@@ -562,6 +570,11 @@ class Database:
     def version(self) -> int:
         """The number of the last commit."""
         return self._version
+
+    def version_of(self, token: str) -> int | None:
+        """The version of the batch that came with a token, if there was one; see :meth:`apply`."""
+        with self._open():
+            return self._journal.version_of(token)
 
     @property
     def _version(self) -> int:

@@ -107,6 +107,11 @@ class Folder:
             self.get(name, file.name)
             return Path(file.name).read_bytes()
 
+    def rename(self, name: str, other: str) -> None:
+        """Give a file another name, under which it is there whole or not at all."""
+        if not self._files.rename(self._java.Path(self._path, name), self._java.Path(self._path, other)):
+            raise StorageError(f"{self.uri}/{name} cannot be renamed to {other}")
+
     def remove(self, name: str) -> None:
         """Remove a file, if it is there."""
         self._files.delete(self._java.Path(self._path, name), False)

@@ -2,6 +2,9 @@
 
 If a subscriber raises, the commit stays, the others are still called, and :class:`SubscriberError` reports
 it: a reader must not be able to undo what a writer has written.
+
+An early subscriber is told before the commit is written, and refuses it by raising: what it notes down is
+there whenever the commit is, and also when the commit then fails. It must not use the database.
 """
 
 from __future__ import annotations
@@ -28,10 +31,13 @@ class SubscriberError(ViewletError):
 class Subscription:
     """A callback on a view's changes, until it is closed."""
 
-    def __init__(self, view: str, callback: Callable[[pa.Table], object], weights: bool) -> None:
+    def __init__(
+        self, view: str, callback: Callable[[pa.Table], object], weights: bool, early: bool = False
+    ) -> None:
         self.view = view
         self.callback = callback
         self.weights = weights
+        self.early = early
         self.active = True
 
     def close(self) -> None:
@@ -73,19 +79,22 @@ class Subscriptions:
 
     def announce(self, view: str, change: Bag | ArrowChanges, columns: Schema, version: int) -> None:
         """Queue a view's own change for its subscribers; no change, no news."""
-        for subscription in self._subscriptions:
-            if change and subscription.view == view and subscription.active:
-                self.tell(subscription, change, columns, version)
+        for subscription in self._of(view, early=False) if change else ():
+            self.tell(subscription, change, columns, version)
+
+    def announce_early(self, view: str, change: Bag | ArrowChanges, columns: Schema, version: int) -> None:
+        """Call the early subscribers with what a commit is about to change in a view."""
+        for subscription in self._of(view, early=True) if change else ():
+            subscription.callback(_table(subscription, change, columns, version))
+
+    def _of(self, view: str, *, early: bool) -> list[Subscription]:
+        return [s for s in self._subscriptions if s.view == view and s.early is early and s.active]
 
     def tell(
         self, subscription: Subscription, change: Bag | ArrowChanges, columns: Schema, version: int
     ) -> None:
         """Queue a change for one subscriber."""
-        if isinstance(change, ArrowChanges):
-            table = feed_of_arrow(change, version, subscription.weights)
-        else:
-            table = feed(change, columns, version, subscription.weights)
-        self._news.append((subscription, table, version))
+        self._news.append((subscription, _table(subscription, change, columns, version), version))
 
     def deliver(self) -> None:
         """Call the subscribers; what their own commits announce is queued behind, so order is kept."""
@@ -105,6 +114,12 @@ class Subscriptions:
             self._delivering = False
         if failures:
             raise _report(failures) from failures[0][2]
+
+
+def _table(subscription: Subscription, change: Bag | ArrowChanges, columns: Schema, version: int) -> pa.Table:
+    if isinstance(change, ArrowChanges):
+        return feed_of_arrow(change, version, subscription.weights)
+    return feed(change, columns, version, subscription.weights)
 
 
 def _report(failures: list[tuple[Subscription, int, Exception]]) -> SubscriberError:

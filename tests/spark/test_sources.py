@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 import viewlet
-from viewlet.pipelines import Pipeline, Progress, SinkWarning, run
+from viewlet.pipelines import Pipeline, Progress, run
 from viewlet.pipelines.definitions import PipelineError
 
 pytestmark = [
@@ -198,22 +198,6 @@ def run_until(spark: Any, running: Callable[[Callable[[Progress], None]], object
                 query.stop()
             time.sleep(0.05)
         thread.join()
-
-
-def test_a_sink_that_may_lack_changes_is_named(spark: Any, tmp_path: Path) -> None:
-    """A batch that was committed by a run that ended there: its changes cannot be told again."""
-    file, checkpoint = str(tmp_path / "n.viewlet"), tmp_path / "streams"
-
-    def pipeline(options: dict[str, str]) -> Pipeline:
-        found = numbers(spark, "rate-micro-batch", rowsPerBatch=5, startTimestamp=0)
-        found.create_sink("feed", view="seen", format="json", options=options, emits="changes")
-        return found
-
-    with pytest.raises(Exception, match="path"):  # what the writer lacks, it says after the commit
-        run(pipeline({}), spark, file, checkpoint=str(checkpoint))
-    with pytest.warns(SinkWarning, match=r"batch 0 of flow 'ticks' .* not known: feed"):
-        run(pipeline({"path": str(tmp_path / "feed")}), spark, file, checkpoint=str(checkpoint))
-    assert seen(file)[0] in (5, 10)
 
 
 def test_columns_of_a_sink_are_checked_before_anything_is_committed(spark: Any, tmp_path: Path) -> None:

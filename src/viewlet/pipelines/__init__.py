@@ -29,12 +29,11 @@ from viewlet.pipelines.definitions import (
     table,
 )
 from viewlet.pipelines.load import load
-from viewlet.pipelines.run import Progress, SinkWarning, run
+from viewlet.pipelines.run import Progress, run
 
 __all__ = [
     "Pipeline",
     "Progress",
-    "SinkWarning",
     "append_flow",
     "create_sink",
     "load",

@@ -6,17 +6,18 @@ restart is decided by the database: a durable one goes on where it was, together
 Spark or in memory starts from nothing, and so do the streams.
 
 Sinks are written after the commit. A run that is interrupted ends between two batches, never between a commit
-and its sinks. After a crash there, a sink of all rows is right with the batch that is delivered again; the
-changes of that one commit are known no longer, and a :class:`SinkWarning` says so.
+and its sinks. After a crash there, a sink of all rows is right with the batch that is delivered again, and
+changes are written when the next run starts, from the outbox beside the database (``outbox.py``).
 """
 
 from __future__ import annotations
 
+import os
 import tempfile
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from threading import Lock
 from typing import Any
 
@@ -36,14 +37,11 @@ from viewlet.pipelines.lateness import (
     read_delay,
 )
 from viewlet.pipelines.normalize import REASON, ROW, normalize, spark_type
+from viewlet.pipelines.outbox import Outbox
 from viewlet.spark_database import SparkDatabase, collected, folder_of
 
 QUARANTINE = "quarantine"
 QUARANTINE_SCHEMA = "flow VARCHAR NOT NULL, batch BIGINT NOT NULL, reason VARCHAR NOT NULL, content VARCHAR"
-
-
-class SinkWarning(UserWarning):
-    """A sink may lack the changes of a commit after which the run before this one ended at once."""
 
 
 @dataclass(slots=True)
@@ -82,29 +80,32 @@ def run(
     pipeline.check()
     if not isinstance(database, Database):
         with connect(spark if database is None else database) as opened:
-            durable = database is not None or folder_of(spark) is not None
-            return _run(pipeline, spark, opened, checkpoint, every, told, durable=durable)
-    return _run(pipeline, spark, database, checkpoint, every, told, durable=False)
+            place = folder_of(spark) if database is None else f"file://{os.path.abspath(database)}"
+            return _run(pipeline, spark, opened, place, checkpoint, every, told)
+    return _run(pipeline, spark, database, None, checkpoint, every, told)
 
 
 def _run(
     pipeline: Pipeline,
     spark: Any,
     database: Database,
+    place: str | None,
     checkpoint: str | None,
     every: str | None,
     told: Callable[[Progress], object],
-    *,
-    durable: bool,
 ) -> Progress:
-    if checkpoint is not None and not durable:
+    if checkpoint is not None and place is None:
         raise PipelineError(
             "a checkpoint outlives a database that is not durable: what streams have read before a restart "
             "would be missing; give the path of a database, or leave the checkpoint out"
         )
+    outbox = None
+    if place is not None and any(sink.emits == "changes" for sink in pipeline.sinks.values()):
+        outbox = Outbox(spark, f"{place.rstrip('/')}-outbox/{pipeline.name}")
     with tempfile.TemporaryDirectory(prefix="viewlet-streams-") as scratch:
-        running = _Running(pipeline, spark, database, checkpoint or scratch, told)
+        running = _Running(pipeline, spark, database, outbox, checkpoint or scratch, told)
         running.define()
+        running.write_left()
         running.feed(every)
         return running.progress
 
@@ -115,15 +116,17 @@ class _Running:
         pipeline: Pipeline,
         spark: Any,
         database: Database,
+        outbox: Outbox | None,
         checkpoint: str,
         told: Callable[[Progress], object],
     ) -> None:
         self._pipeline, self._spark, self._database = pipeline, spark, database
-        self._checkpoint, self._told = checkpoint, told
+        self._outbox, self._checkpoint, self._told = outbox, checkpoint, told
         self.progress = Progress()
         self._lock = Lock()
         self._ended = False
         self._changes: dict[str, list[pa.Table]] = {}
+        self._token = ""
 
     def define(self) -> None:
         """Tables, the quarantine, views in order, and subscriptions of sinks."""
@@ -149,7 +152,23 @@ class _Running:
                 self._check(sink)
             if sink.emits == "changes":
                 kept = self._changes.setdefault(sink.name, [])
-                self._database.view(sink.view).subscribe(kept.append)
+                subscribe = partial(self._database.subscribe, sink.view, snapshot=False, weights=False)
+                subscribe(kept.append)
+                if self._outbox is not None:
+                    subscribe(partial(self._put, self._outbox, sink.name), early=True)
+
+    def _put(self, outbox: Outbox, sink: str, changes: pa.Table) -> None:
+        outbox.put(sink, self._token, changes)
+
+    def write_left(self) -> None:
+        """Give sinks the changes of commits after which a run before this one ended at once."""
+        if self._outbox is None:
+            return
+        for letter in self._outbox.left():
+            committed = self._database.version_of(letter.token) == letter.version
+            if committed and letter.sink in self._changes:
+                self._save(self._pipeline.sinks[letter.sink], letter.changes, "append")
+            self._outbox.discard(letter)
 
     def _check(self, sink: SinkDefinition) -> None:
         """Refuse expressions of a sink that Spark cannot read, before anything is committed."""
@@ -189,24 +208,12 @@ class _Running:
     def _batch(self, flow: FlowDefinition) -> Callable[[Any, int], None]:
         def apply(frame: Any, number: int) -> None:
             stream = frame._jdf.sparkSession().sparkContext().getLocalProperty("sql.streaming.queryId")
-            if not self._apply(flow, frame, f"{self._pipeline.name}/{flow.name}/{stream}/{number}", number):
-                self._doubt(flow, number)
+            self._apply(flow, frame, f"{self._pipeline.name}/{flow.name}/{stream}/{number}", number)
 
         return apply
 
-    def _doubt(self, flow: FlowDefinition, number: int) -> None:
-        """Name the sinks that may lack what a batch changed: the run that committed it did not tell Spark."""
-        sinks = ", ".join(self._changes)
-        if sinks:
-            warnings.warn(
-                f"batch {number} of flow {flow.name!r} was committed before, by a run that ended at once; "
-                f"whether its changes were written is not known: {sinks}",
-                SinkWarning,
-                stacklevel=2,
-            )
-
-    def _apply(self, flow: FlowDefinition, frame: Any, token: str, number: int) -> bool:
-        """One batch of a flow: one commit, of good rows and refused ones together. False if it was there."""
+    def _apply(self, flow: FlowDefinition, frame: Any, token: str, number: int) -> None:
+        """One batch of a flow: one commit, of good rows and refused ones together."""
         definition = self._pipeline.tables[flow.target]
         table = self._database.catalog[flow.target]
         bound = None if definition.late is None else self._bound(table.name, *definition.late)
@@ -225,14 +232,13 @@ class _Running:
                 )
             if definition.late is not None:
                 changes |= self._later(table.name, good[definition.late[0]])
-            before = self._database.version
+            before, self._token = self._database.version, token
             after = self._database.apply(changes, token=token)
             for sink in self._pipeline.sinks.values():
                 self._write(sink)
             if after > before:
                 self.progress.count(flow.name, good.num_rows, len(bad))
             self._told(self.progress)
-        return after > before
 
     def _latest(self, target: str) -> list[tuple[str, datetime]]:
         """The latest time that a table has taken, as the row that says so; none before the first."""
@@ -258,6 +264,8 @@ class _Running:
         if waiting:
             self._save(sink, pa.concat_tables(waiting), "append")
             waiting.clear()
+            if self._outbox is not None:
+                self._outbox.done(sink.name)
 
     def _save(self, sink: SinkDefinition, rows: pa.Table, mode: str) -> None:
         frame = _selected(self._spark.createDataFrame(rows), sink)
