@@ -269,6 +269,7 @@ class Telling(Files):
         for batch in super().batches(catalog, positions):
             yield batch
             print("committed", flush=True)
+            sys.stdin.readline()
 db = viewlet.connect(sys.argv[1], backend="reference", durability="off")
 db.execute("CREATE TABLE IF NOT EXISTS t (a BIGINT, s VARCHAR)")
 run(db, Telling(sys.argv[2], "t", growing=True, batch_bytes=64, name="log"), follow=True, interval=0.005)
@@ -286,11 +287,17 @@ def test_killed_followers_lose_nothing_and_count_nothing_twice(tmp_path: Path) -
                 file.write(f'{written},"row\n{written}"\n')
                 written += 1
         with subprocess.Popen(
-            [sys.executable, "-c", FOLLOWER, path, log], stdout=subprocess.PIPE, text=True
+            [sys.executable, "-c", FOLLOWER, path, log],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
         ) as process:
+            assert process.stdin is not None
             assert process.stdout is not None
             for _ in range(chance.randrange(1, 15)):
                 assert process.stdout.readline() == "committed\n"
+                process.stdin.write("on\n")
+                process.stdin.flush()
             time.sleep(chance.uniform(0, 0.005))
             process.send_signal(signal.SIGKILL)
     with viewlet.connect(path, backend="reference") as db:

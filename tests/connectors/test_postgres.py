@@ -369,19 +369,21 @@ def test_a_view_is_mirrored_whatever_the_target_held(replicating_server: str, po
 
 def test_a_slow_target_is_reconciled_when_too_much_waits(replicating_server: str, postgres: Any) -> None:
     postgres.execute(TARGET)
+    inserted = threading.Event()
 
     class Slow(PostgresSink):
         replaced = 0
 
         def replace(self, rows: Any, version: int) -> None:
             Slow.replaced += 1
-            time.sleep(0.3)
+            assert inserted.wait(60)
             super().replace(rows, version)
 
     with open_database() as db:
         with mirror(db, "totals", Slow(replicating_server, "totals", ["name"]), most_waiting=20) as copy:
             for i in range(60):
                 db.insert("items", [(i, f"n{i:02}", i, None, None, None, None, None)])
+            inserted.set()
             copy.flush()
             assert target_rows(postgres) == db.view("totals").rows()
         assert Slow.replaced > 1

@@ -15,7 +15,7 @@ from pgwire.served import Served
 psycopg = pytest.importorskip("psycopg", reason="needs psycopg")
 
 
-def _until(condition: object, seconds: float = 5.0) -> None:
+def _until(condition: object, seconds: float = 30.0) -> None:
     end = time.monotonic() + seconds
     while not condition():  # type: ignore[operator]
         assert time.monotonic() < end, "it does not happen"

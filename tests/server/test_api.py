@@ -65,7 +65,7 @@ def get_json(url: str, path: str, body: object = None) -> Any:
     return json.loads(text)
 
 
-def wait_until(condition: Callable[[], bool], seconds: float = 20) -> None:
+def wait_until(condition: Callable[[], bool], seconds: float = 60) -> None:
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end, "waited in vain"

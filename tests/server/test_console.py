@@ -74,7 +74,7 @@ def shown(tab: Tab, db: viewlet.Database, view: str) -> bool:
 
 
 def wait_for_rows(tab: Tab, db: viewlet.Database, view: str) -> None:
-    end = time.monotonic() + 20
+    end = time.monotonic() + 60
     while not shown(tab, db, view):
         assert time.monotonic() < end, cells(tab)
         time.sleep(0.05)

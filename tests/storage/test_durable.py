@@ -8,6 +8,7 @@ import sqlite3
 import stat
 import subprocess
 import sys
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -228,23 +229,22 @@ def test_the_log_is_dropped_behind_a_checkpoint(path: Path) -> None:
 
 
 def test_commits_go_on_while_a_checkpoint_is_written(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write, seen = Container.write_part, []
+    write, committed = Container.write_part, threading.Event()
     with viewlet.connect(path) as db:
         db.execute("CREATE TABLE r (a BIGINT)")
 
-        def slow(self: Container, *part: Any) -> str:
-            seen.append(part)
-            time.sleep(0.3)
+        def late(self: Container, *part: Any) -> str:
+            assert committed.wait(60)
             return write(self, *part)
 
-        monkeypatch.setattr(Container, "write_part", slow)
+        monkeypatch.setattr(Container, "write_part", late)
         db.insert("r", [(0,)])
         writer = db._journal.checkpoint()  # type: ignore[attr-defined]
         for number in range(1, 6):
             db.insert("r", [(number,)])
         assert writer.is_alive(), "the commits did not wait for it"
+        committed.set()
         writer.wait()
-        assert seen
     assert reopened(path)[1] == {"r": [(n,) for n in range(6)]}
 
 
