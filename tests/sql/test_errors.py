@@ -22,6 +22,12 @@ UNSUPPORTED = {
     "FROM r": "EXCLUDE CURRENT ROW in a frame",
     "SELECT sum(a) OVER (ORDER BY a GROUPS BETWEEN 1 PRECEDING AND CURRENT ROW) FROM r": "the frame GROUPS",
     "WITH RECURSIVE w AS (SELECT 1 AS n) SELECT n FROM w": "RECURSIVE",
+    "WITH "
+    + ", ".join(
+        ["q0 AS (SELECT a FROM r)"]
+        + [f"q{i + 1} AS (SELECT a FROM q{i} WHERE a < (SELECT max(a) FROM q{i}))" for i in range(30)]
+    )
+    + " SELECT a FROM q30": "more than 100 times.*create a materialized view of q0",
     "SELECT * FROM r JOIN s USING (a) PIVOT (sum(b) FOR a IN (1, 2))": "PIVOT behind a join",
     "SELECT a FROM r LATERAL VIEW explode(t) x AS y": "LATERAL VIEW",
     "SELECT a FROM r TABLESAMPLE (10 PERCENT)": "TABLESAMPLE",

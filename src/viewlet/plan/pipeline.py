@@ -15,10 +15,12 @@ from viewlet.plan.prune_columns import prune_columns
 from viewlet.plan.push_filters import push_filters
 from viewlet.plan.refine_nullability import refine_nullability
 from viewlet.plan.simplify_aggregates import simplify_aggregates
+from viewlet.plan.split_absolutes import split_absolutes
 from viewlet.plan.strengthen_joins import strengthen_joins
 
 PASSES: tuple[Callable[[Query], Query], ...] = (
     fold_constants,
+    split_absolutes,
     merge_filters,
     strengthen_joins,
     imply_filters,

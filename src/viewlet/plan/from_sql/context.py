@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
@@ -15,7 +16,11 @@ from viewlet.core.types import Type
 from viewlet.plan.nodes import Plan, Project, SortKey
 from viewlet.plan.scope import outputs
 from viewlet.sql.catalog import Catalog
+from viewlet.sql.position import unsupported
 from viewlet.sql.scope import Scope
+
+MOST_COPIES = 100
+"""So many copies of one WITH item take seconds to compile; items that read each other twice double them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +52,7 @@ class Context:
     """What is the same everywhere in a query, except for ``common``: the WITH items in sight.
 
     ``mentioned`` are all names in the query, ``None`` if a star may mean any column. ``read`` reads a nested
-    query, given the scope around it.
+    query, given the scope around it. ``copies`` counts how often each WITH item has been read.
     """
 
     catalog: Catalog
@@ -55,6 +60,19 @@ class Context:
     mentioned: frozenset[str] | None
     read: Callable[[exp.Query, Scope | None, Context], Body]
     common: Mapping[str, CommonTable]
+    copies: Counter[int] = field(default_factory=Counter)
+
+    def read_common(self, node: exp.Table, item: CommonTable) -> Body:
+        """The query of a WITH item, anew; an error where its copies outgrow what can be compiled."""
+        self.copies[id(item.query)] += 1
+        if self.copies[id(item.query)] > MOST_COPIES:
+            raise unsupported(
+                node,
+                f"reading a WITH item more than {MOST_COPIES} times, also through its readers,",
+                f"each time makes a copy: create a materialized view of {node.name} and of its readers, and "
+                "select from these",
+            )
+        return self.read(item.query, item.outer, self.with_common(item.visible))
 
     def with_common(self, common: Mapping[str, CommonTable]) -> Context:
         """The same context with other WITH items in sight."""

@@ -177,7 +177,7 @@ def _table(node: exp.Table, outer: Scope | None, context: Context) -> Relation:
         raise unsupported(node, f"the qualified table name {node.sql()!r}", "tables have simple names")
     if name in context.common:
         item = context.common[name]
-        body = context.read(item.query, item.outer, context.with_common(item.visible))
+        body = context.read_common(node, item)
         columns = _rename(body.columns, item.columns, node)
         return _renamed(Relation(_unlimited(body, node).plan, (Source(name, columns),)), node)
     if name not in context.catalog:
