@@ -87,9 +87,9 @@ FRAMES: dict[str, Callable[[Tables], Any]] = {
     ),
     "ranks": lambda t: t("orders").select(
         "id",
-        fn.rank().over(Window.partitionBy("customer").orderBy(fn.desc("qty"))).cast("long").alias("r"),
-        fn.dense_rank().over(Window.orderBy("country_code")).cast("long").alias("d"),
-        fn.row_number().over(Window.partitionBy("customer").orderBy("day", "id")).cast("long").alias("n"),
+        fn.rank().over(Window.partitionBy("customer").orderBy(fn.desc("qty"))).alias("r"),
+        fn.dense_rank().over(Window.orderBy("country_code")).alias("d"),
+        fn.row_number().over(Window.partitionBy("customer").orderBy("day", "id")).alias("n"),
     ),
     "shares of a partition": lambda t: t("orders").select(
         "id",
@@ -98,7 +98,7 @@ FRAMES: dict[str, Callable[[Tables], Any]] = {
     ),
     "places": lambda t: t("orders").select(
         "id",
-        fn.ntile(3).over(Window.partitionBy("ok").orderBy("id")).cast("long").alias("third"),
+        fn.ntile(3).over(Window.partitionBy("ok").orderBy("id")).alias("third"),
         fn.nth_value("qty", 2).over(Window.partitionBy("customer").orderBy("id")).alias("second"),
     ),
     "near": lambda t: t("orders").select(
@@ -117,7 +117,7 @@ FRAMES: dict[str, Callable[[Tables], Any]] = {
         t("orders")
         .groupBy("customer")
         .agg(fn.sum("amount").alias("total"))
-        .withColumn("place", fn.row_number().over(Window.orderBy(fn.desc("total"), "customer")).cast("long"))
+        .withColumn("place", fn.row_number().over(Window.orderBy(fn.desc("total"), "customer")))
         .where("place <= 2")
     ),
     "running": lambda t: t("orders").select(

@@ -14,6 +14,7 @@ from viewlet.backends.spark.catalyst.functions import (
     PARTS,
     RANKS,
     SCALARS,
+    SHARES,
 )
 from viewlet.backends.spark.catalyst.tree import Json, Tree, column_name, tree_of
 from viewlet.backends.spark.catalyst.values import (
@@ -205,6 +206,8 @@ class Expressions:
             raise SqlError(f"a view cannot be made of a DataFrame with {kind} that ignores NULL")
         if kind in RANKS:
             text = f"{RANKS[kind]}()"
+        elif kind in SHARES:
+            text = f"{SHARES[kind]}()"
         elif kind in PARTS:
             text = self._call(PARTS[kind], function)
         elif kind in NEIGHBOURS:
@@ -215,7 +218,8 @@ class Expressions:
             text = self._call(ENDS[kind], function)
         else:
             text = self.scalar(call)
-        return f"{text} OVER ({over(kind, spec, self.scalar)})"
+        windowed = f"{text} OVER ({over(kind, spec, self.scalar)})"
+        return f"CAST({windowed} AS INT)" if kind in RANKS or kind in PARTS else windowed
 
 
 def pivoted(item: Tree) -> str | None:

@@ -30,11 +30,9 @@ AGGREGATES = {
     "CovPopulation": "covar_pop",
 }  # fmt: skip
 
-RANKS = {
-    "Rank": "rank", "DenseRank": "dense_rank", "RowNumber": "row_number", "PercentRank": "percent_rank",
-    "CumeDist": "cume_dist",
-}  # fmt: skip
+RANKS = {"Rank": "rank", "DenseRank": "dense_rank", "RowNumber": "row_number"}
 PARTS = {"NTile": "ntile"}
+SHARES = {"PercentRank": "percent_rank", "CumeDist": "cume_dist"}
 NEIGHBOURS = {"Lag": "lag", "Lead": "lead"}
 ENDS = {"First": "first_value", "Last": "last_value", "NthValue": "nth_value"}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from viewlet.backends.spark.catalyst.functions import NEIGHBOURS, PARTS, RANKS
+from viewlet.backends.spark.catalyst.functions import NEIGHBOURS, PARTS, RANKS, SHARES
 from viewlet.backends.spark.catalyst.tree import Tree, last_name
 from viewlet.errors import SqlError
 
@@ -18,7 +18,7 @@ def over(function: str, spec: Tree, scalar: Scalar) -> str:
     order = [sort_key(spec.children[i], scalar) for i in node["orderSpec"]]
     parts = [f"PARTITION BY {', '.join(partition)}"] if partition else []
     parts += [f"ORDER BY {', '.join(order)}"] if order else []
-    if order and not any(function in unframed for unframed in (RANKS, PARTS, NEIGHBOURS)):
+    if order and not any(function in unframed for unframed in (RANKS, PARTS, SHARES, NEIGHBOURS)):
         parts.append(_frame(spec.children[-1]))
     return " ".join(parts)
 
