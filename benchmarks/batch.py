@@ -99,12 +99,13 @@ def write(run: Run, names: list[str], sizes: tuple[int, ...], folder: Path, word
         "",
         words,
         "",
-        "In brackets: times the rate of one row at a time. Every table has batch triggers here; by default "
-        "only those where something is recomputed. \\*: time was up before the stream.",
+        "Events per CPU second; in brackets, as a multiple of the rate of one row at a time. Every table "
+        "has batch triggers here; by default only those where something is recomputed. \\* marks a run that "
+        "was stopped for its time before the end of the stream.",
         "",
         *reports.table(["query", "single", *(f"batch of {size:,}" for size in sizes)], rows),
-        "DuckDB, the query again after each batch, over half of the stream and more; in brackets, how many "
-        "times more events per second ours takes in the same batches.",
+        "DuckDB runs the query again after each batch, in the second half of the stream. In brackets: how "
+        "many times as many events per second Viewlet takes in the same batches.",
         "",
         *reports.table(["query", *again], rivals),
     ]

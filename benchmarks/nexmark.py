@@ -168,9 +168,8 @@ def tables(run: Run, names: Sequence[str]) -> Iterator[str]:
         own, other = run.cells[name, "whole stream"], run.cells[name, "first_order"]
         lead = reports.times(own.rate, other.rate)
         rows.append([name, reports.shown(own), size(own), reports.shown(other), size(other), lead])
-    yield from reports.table(
-        ["query", "events per second", "memory", "first_order", "memory", "its lead"], rows
-    )
+    columns = ["query", "viewlet, events per second", "memory", "first_order", "memory"]
+    yield from reports.table([*columns, "viewlet / first_order"], rows)
     for every in EVERY:
         yield from [f"## A fresh result after every {every:,} events", ""]
         rows = []
@@ -178,7 +177,7 @@ def tables(run: Run, names: Sequence[str]) -> Iterator[str]:
             own, other = (run.cells[name, f"{system}, every {every:,}"] for system in SYSTEMS)
             lead = reports.times(own.rate, other.rate)
             rows.append([name, reports.shown(own), reports.shown(other), size(other), lead])
-        yield from reports.table(["query", "viewlet", "DuckDB", "its memory", "our lead"], rows)
+        yield from reports.table(["query", "viewlet", "DuckDB", "memory of DuckDB", "viewlet / DuckDB"], rows)
 
 
 def leads(run: Run, names: Sequence[str]) -> dict[str, list[float | None]]:
@@ -217,8 +216,7 @@ def main() -> None:
         run.query(name, stream)
     words = (
         f"{options.events:,} events, 10,000 per second of their own time; DuckDB {duckdb.__version__}. "
-        "\\* marks a rate over the first part of the stream, after which time was up; the memory is that of "
-        "this part."
+        "\\* marks a run that was stopped for its time before the end; its memory is of that part."
     )
     write(run, options.queries, options.out, words)
 

@@ -271,9 +271,9 @@ def against_limits(run: Run, names: Sequence[str], published: Mapping[str, float
         "triggers",
         "from Python",
         "hand-written C",
-        "its lead",
+        "C / triggers",
         "DBToaster, scaled",
-        "our lead over it",
+        "triggers / DBToaster",
     ]
     asked = [name for name in names if (name, "Pathway") in run.cells]
     for name, row in zip(names, rows, strict=True):
@@ -281,8 +281,12 @@ def against_limits(run: Run, names: Sequence[str], published: Mapping[str, float
             cell = run.cells.get((name, "Pathway"))
             lead = f" ({reports.times(run.cells[name, 'triggers'].rate, cell.rate)})" if cell else ""
             row.append(reports.shown(cell) + lead if cell else "")
-    columns += ["Pathway (our lead)"] * bool(asked)
-    mean = [f"Geometric mean of our lead over DBToaster: {geometric_mean(ratios):.2f}."] if ratios else []
+    columns += ["Pathway (triggers / Pathway)"] * bool(asked)
+    mean = (
+        [f"The triggers are faster than DBToaster by a geometric mean of {geometric_mean(ratios):.2f} times."]
+        if ratios
+        else []
+    )
     return [*reports.table(columns, rows), *mean, ""]
 
 
@@ -314,8 +318,8 @@ def write(
     """Tables, figures and a plot; refuses a run in which systems disagree."""
     speed = run.speed(anchors)
     scaled = (
-        "DBToaster's rates were measured elsewhere, on its generated C++, and are multiplied here by "
-        f"{speed:.2f}: that is how fast the limit programs are on this machine against that one."
+        "DBToaster's rates were measured on another machine, with its generated C++. They are multiplied by "
+        f"{speed:.2f} here: so much faster do the hand-written C programs run on this machine."
     )
     limited = ", ".join(f"{name} {ns:.1f} ns" for name, ns in run.limits.items())
     lines = [
@@ -327,19 +331,21 @@ def write(
         "",
         "## The whole stream",
         "",
-        "Events per CPU second, all effects of one before the next; those of tables that the query reads. "
-        "\\* marks a rate over the first part of the stream, after which time was up.",
+        "Events per CPU second. Every event takes full effect before the next one, and only events of tables "
+        "that the query reads count. *Triggers* is the compiled code alone, *from Python* is everything. The "
+        "columns *C / triggers* and *triggers / DBToaster* say how many times as fast the first is as the "
+        "second. \\* marks a run that was stopped for its time before the end of the stream.",
         "",
         scaled,
         "",
         *against_limits(run, names, published, speed),
         "## At the end of the stream: refreshes per second",
         "",
-        "One event at a time, the result read after each; in brackets, how many times more often ours is "
-        "fresh. CPU time, except for PostgreSQL, whose server is another process: wall time.",
+        "Fresh results per second: after each event, the result is read. In brackets: how many times as many "
+        "Viewlet delivers. All by CPU time, except PostgreSQL: its server is another process, so wall time.",
         "",
         *against_rivals(run, names, systems),
-        f"Limit programs: {limited or 'none'}.",
+        f"Hand-written C, time per event: {limited or 'none'}.",
         *(f"**{text}**" for text in run.differing),
     ]
     figures = {
