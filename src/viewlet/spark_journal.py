@@ -109,7 +109,11 @@ class Folder:
 
     def rename(self, name: str, other: str) -> None:
         """Give a file another name, under which it is there whole or not at all."""
-        if not self._files.rename(self._java.Path(self._path, name), self._java.Path(self._path, other)):
+        try:
+            done = self._files.rename(self._java.Path(self._path, name), self._java.Path(self._path, other))
+        except self._failure:
+            done = False
+        if not done:
             raise StorageError(f"{self.uri}/{name} cannot be renamed to {other}")
 
     def remove(self, name: str) -> None:

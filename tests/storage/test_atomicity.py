@@ -132,13 +132,15 @@ UNWRITTEN = [
 ]
 
 
+def full(*_: Any) -> None:
+    """Instead of appending to a container."""
+    raise StorageError("the disk is full")
+
+
 @pytest.mark.parametrize("statement", UNWRITTEN)
 def test_what_cannot_be_written_down_did_not_happen(
     db: viewlet.Database, path: Path, statement: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def full(*_: Any) -> None:
-        raise StorageError("the disk is full")
-
     before = state(db)
     with monkeypatch.context() as patch:
         patch.setattr(Container, "append", full)
@@ -166,6 +168,43 @@ def test_a_subscriber_cannot_undo_a_commit(db: viewlet.Database, path: Path) -> 
     db.close()
     with viewlet.connect(path, backend="reference") as again:
         assert state(again) == after
+
+
+@pytest.mark.parametrize("backend", ["reference", "native"])
+def test_an_early_subscriber_knows_of_a_commit_before_it_is_written(
+    backend: Any, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is told what others are told later, and may refuse the batch."""
+    early: list[pa.Table] = []
+    late: list[pa.Table] = []
+
+    def note(change: pa.Table) -> None:
+        if "refused" in change["b"].to_pylist():
+            raise RuntimeError("no")
+        early.append(change)
+
+    with viewlet.connect(path, backend=backend) as db:
+        db.execute(
+            "CREATE TABLE r (a BIGINT, b VARCHAR);"
+            "CREATE MATERIALIZED VIEW n AS SELECT b, count(*) AS n FROM r GROUP BY b"
+        )
+        db.subscribe("n", late.append, snapshot=False, weights=False)
+        db.subscribe("n", note, snapshot=False, weights=False, early=True)
+        db.insert("r", [(1, "x"), (2, "y")])
+        db.delete("r", [(1, "x")])
+        assert early == late
+        assert [change["_commit_version"][0].as_py() for change in early] == [1, 2]
+        before = state(db)
+        with pytest.raises(RuntimeError, match="no"):
+            db.insert("r", [(3, "refused")])
+        with monkeypatch.context() as patch:
+            patch.setattr(Container, "append", full)
+            with pytest.raises(StorageError):
+                db.insert("r", [(3, "unwritten")])
+        assert state(db) == before
+        assert (len(early), len(late)) == (3, 2), "it knows of a commit that did not happen"
+    with viewlet.connect(path, backend=backend) as again:
+        assert state(again) == before
 
 
 def test_an_interruption_after_the_log_closes_the_database(

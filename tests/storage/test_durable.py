@@ -187,6 +187,7 @@ def test_a_token_counts_once(path: Path) -> None:
         assert db.apply({"r": [(2,)]}, token="two") == 2
         with pytest.raises(viewlet.errors.DataError):
             db.apply({"r": [(2,)]}, token="refused")
+        assert db.version_of("refused") is None
         assert db.apply({"r": [(3,)]}, token="refused") == 3, "a refused batch leaves its token free"
         db.checkpoint()
     with viewlet.connect(path) as db:
@@ -194,6 +195,7 @@ def test_a_token_counts_once(path: Path) -> None:
         assert db.version == 3
         db.compact()
         assert db.apply({"r": [(2,)]}, token="two") == 2
+        assert [db.version_of(token) for token in ("one", "two", "three")] == [1, 2, None]
 
 
 def test_tokens_in_memory() -> None:

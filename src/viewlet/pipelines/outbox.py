@@ -11,7 +11,8 @@ before the sink was done    has the token with their version     writes them to 
 before they were removed    has the token with their version     writes them to the sink a second time
 ==========================  ===================================  ==========================================
 
-Every change reaches its sink at least once, and those that came twice have the same ``_commit_version``.
+Every change reaches its sink at least once, and those that came twice have the same ``_commit_version``. How
+safe a closed file is when the machine goes down, is a matter of the file system.
 """
 
 from __future__ import annotations
