@@ -5,6 +5,8 @@ from __future__ import annotations
 import random
 from itertools import product
 
+import numpy as np
+import pyarrow as pa
 import pytest
 
 from agree.agreement import Pair, catalog_of
@@ -70,3 +72,67 @@ def test_small_programs_have_variants_and_large_ones_do_not() -> None:
     assert "_on_tuple_ones(" in source("chosen")
     assert "_on_tuple_units(" in source("squares")
     assert "_on_tuple_units(" not in source(*VIEWS)
+
+
+FLAGS = """
+CREATE TABLE f (s VARCHAR(3) NOT NULL, t VARCHAR(3), k BIGINT NOT NULL, d DECIMAL(12,2) NOT NULL);
+"""
+FEW = {
+    "flags": "SELECT s, t, COUNT(*) n, SUM(d) u, SUM(d * d) v, SUM(k) w FROM f GROUP BY s, t",
+    "numbers": "SELECT k, COUNT(*) n, SUM(d) u, SUM(d * d) v, SUM(d * k) w FROM f GROUP BY k",
+}
+
+
+@pytest.mark.parametrize("view", FEW)
+def test_few_groups_that_come_and_go(view: str) -> None:
+    """Groups run empty and come back within a batch, whose rows remember the entries that they met."""
+    pair = Pair(catalog_of(FLAGS), {view: FEW[view]}, batches="useful")
+    assert "_meet(" in pair.native.source()
+    rng = random.Random(view)
+    held: list[tuple[object, ...]] = []
+    for groups, leaving in ((1, 0.5), (2, 0.5), (5, 0.5), (5, 0.9), (40, 0.3), (40, 0.9), (3, 0.5), (3, 1.0)):
+        changes = []
+        for _ in range(400):
+            if held and rng.random() < leaving:
+                changes.append(Change(held.pop(rng.randrange(len(held))), -1))
+            else:
+                k = rng.randrange(groups)
+                held.append(("ANR"[k % 3], "FO"[k % 2], k, rng.randrange(-300, 900)))
+                changes.append(Change(held[-1], 1))
+        assert pair.apply("f", changes, "tuple")
+        pair.check()
+
+
+def hidden(texts: pa.Array) -> pa.Array:
+    """The same column with a letter where a NULL is, as Arrow allows."""
+    _, offsets, data = texts.fill_null("A").buffers()
+    valid = texts.buffers()[0]
+    return pa.Array.from_buffers(texts.type, len(texts), [valid, offsets, data])
+
+
+@pytest.mark.parametrize("kind", [pa.string(), pa.large_string()], ids=str)
+@pytest.mark.parametrize(
+    "texts", [["A"], [*"ABC"], ["A", "B", "AB"], ["A", "B", ""], ["A", "B", None], ["é", "\x7f"]], ids=str
+)
+def test_columns_of_letters(texts: list[str | None], kind: pa.DataType) -> None:
+    """Texts of one byte and others, NULL, slices of columns, and rows that a condition leaves out."""
+    views = {"flags": FEW["flags"], "chosen": f"{FEW['flags']} HAVING COUNT(*) > 2"}
+    views["some"] = FEW["flags"].replace("FROM f", "FROM f WHERE k > 3")
+    pair, arrow = (Pair(catalog_of(FLAGS), views, batches="useful") for _ in range(2))
+    rng = random.Random(str(texts))
+    for first, count in ((0, 1), (3, 200), (1, 129), (130, 128), (5, 17)):
+        rows = [
+            (rng.choice(["x", "y"]), rng.choice(texts), rng.randrange(9), rng.randrange(-99, 99))
+            for _ in range(first + count)
+        ]
+        s, t, k, d = zip(*rows, strict=True)
+        decimals = pa.array(d, pa.int64()).cast(pa.decimal128(21, 2))
+        columns = [pa.array(s, kind), hidden(pa.array(t, kind)), pa.array(k, pa.int64()), decimals]
+        weights = np.array([rng.choice([1, -1]) for _ in range(count)], dtype=np.int64)
+        batch = pa.record_batch(columns, names=["s", "t", "k", "d"]).slice(first)
+        arrow.native.apply_arrow("f", batch, weights, "tuple")
+        scaled = [(*row[:3], 100 * int(str(row[3]))) for row in rows[first:]]
+        assert pair.apply("f", [Change(r, int(w)) for r, w in zip(scaled, weights, strict=True)], "tuple")
+        for view in views:
+            assert arrow.native.output(view) == pair.native.output(view)
+        pair.check()

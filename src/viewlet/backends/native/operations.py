@@ -97,6 +97,7 @@ class Operations:
         self.weight = weight
         self.target = target
         self.waiting: dict[str, tuple[int, Var]] = {}
+        self.met: Mapping[str, str] = {}
         self.scalars = Scalars(out, self.names, registry, STRICT)
 
     def nested(self, block: Block, target: Target | None = None) -> None:
@@ -110,6 +111,7 @@ class Operations:
         )
         inner.entries = dict(self.entries)
         inner.waiting = dict(self.waiting)
+        inner.met = self.met
         inner.scalars.known |= self.scalars.known
         return inner
 
@@ -446,13 +448,16 @@ class Operations:
                 else:
                     entry = self.out.fresh("e")
                     known = f"VL_LIKELY({seen} != NULL) ? {seen} : " if seen else ""
-                    self.out.line(f"{at.code}_record *{entry} = {known}{self._touch(at, key)};")
+                    self.out.line(f"{at.code}_record *{entry} = {known}{self._touch(op.record, key)};")
                     if at.again:
                         self.out.line(f"s->{at.name}.last = {entry}->id;")
                     change_entry(self.out, at, entry, amounts, whole=op.whole)
 
-    def _touch(self, at: CRecord, key: str) -> str:
-        """The entry of a key; the one after the last, if keys come as they came before."""
+    def _touch(self, record: str, key: str) -> str:
+        """The entry of a key: one that a row met, or the one after the last if keys come as before."""
+        at = self.records[record]
+        if record in self.met:
+            return f"{at.code}_meet(a, {at.map}, {self.met[record]}, &{key})"
         if at.again:
             return f"{at.code}_guess(a, {at.map}, s->{at.name}.last + 1, &{key})"
         return f"{at.code}_touch(a, {at.map}, &{key})"

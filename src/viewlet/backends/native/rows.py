@@ -11,11 +11,10 @@ while some two dozen answers are outstanding.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from viewlet.backends.native.columns import load, needed_here, open_column, used_columns
+from viewlet.backends.native.columns import needed_here, open_column, used_columns
 from viewlet.backends.native.forms import CValue, Form, Writer, cell_kind, form_of, stored_form
 from viewlet.backends.native.operations import Operations, is_plain
 from viewlet.backends.native.orders import orders_of
@@ -93,11 +92,12 @@ def write_rows(
         open_column(out, i, table.parameters[i])
     conditions, body = _leading_conditions(block)
     loop = _RowLoop(out, table, records, registry, used, weight, bool(conditions))
+    seen = loop.remember(body)
     with out.block("for (int64_t base = from; base < to; base += VL_ROWS)"):
         out.line("const int64_t end = to - base < VL_ROWS ? to : base + VL_ROWS;")
         loop.choose(conditions)
         texts = loop.intern(body)
-        loop.run(body, texts)
+        loop.run(body, texts, seen)
     out.line("return to;")
 
 
@@ -122,6 +122,22 @@ class _RowLoop:
     weight: CValue
     picky: bool
 
+    def remember(self, body: Block) -> dict[str, str]:
+        """By record, the C variable with its entries that rows met; NULL unless there are few, and many rows.
+
+        Only triggers that are written again for common weights do: others are many, or not in a hurry.
+        """
+        if self.weight == WEIGHTS["any"]:
+            return {}
+        met = [self.records[name] for name in dict.fromkeys(_added_to(body)) if self.records[name].met]
+        for at in met:
+            places = f"{at.name}_places"
+            self.out.line(f"{at.code}_met {places}[VL_MET];")
+            pays = f"to - from > VL_MET && {at.code}_is_few({at.map})"
+            self.out.line(f"{at.code}_met *const {at.name}_seen = {pays} ? {places} : NULL;")
+            self.out.line(f"if ({at.name}_seen) memset({places}, 0, sizeof {places});")
+        return {at.record.name: f"{at.name}_seen" for at in met}
+
     def choose(self, conditions: list[Scalar]) -> None:
         """``chosen[0 .. n)`` are the rows that meet the conditions, counted from ``base``."""
         if not conditions:
@@ -144,15 +160,12 @@ class _RowLoop:
             if form_of(self.table.parameters[i].type) is not Form.TEXT:
                 continue
             self.out.line(f"uint32_t ids{i}[VL_ROWS];")
+            self.out.line(f"vl_intern_rows(x, &c{i}, base, end, {self._chosen}, n, ids{i});")
             null = f"(ids{i}[j] == 0)" if self.table.parameters[i].nullable else None
             texts[name] = CValue(f"ids{i}[j]", Form.TEXT, null)
-        if texts:
-            with self._rows():
-                for i in (parameters[name] for name in texts):
-                    self.out.line(f"ids{i}[j] = {load(self.out, i, self.table.parameters[i]).text};")
         return texts
 
-    def run(self, body: Block, texts: Mapping[str, CValue]) -> None:
+    def run(self, body: Block, texts: Mapping[str, CValue], seen: Mapping[str, str]) -> None:
         """The trigger itself, with what it asks for ahead where a table is too large for the cache."""
         names = {self.table.parameters[i].name for i in self.used}
         wanted = list(dict.fromkeys(_lookups(body, names, self.records)))[:MOST_PREFETCHES]
@@ -169,8 +182,7 @@ class _RowLoop:
             self.out.line(f"const int64_t lead = VL_UNLIKELY({large}) ? {lead} : 0;")
         with self.out.block(f"for (int64_t j = {'-lead' if steps else '0'}; j < n; j++)"):
             if listed:
-                chosen = "chosen" if self.picky else "NULL"
-                self.out.line(f"if (asks) vl_ask_ahead(a, asked, asks, base, j, n, {chosen});")
+                self.out.line(f"if (asks) vl_ask_ahead(a, asked, asks, base, j, n, {self._chosen});")
             if spelled:
                 self._ask(spelled)
             if steps:
@@ -180,6 +192,7 @@ class _RowLoop:
                 self.out.line("const int64_t w = weights ? weights[i] : 1;")
                 self.out.line("(void)w;")
             row = self._row()
+            row.met = seen
             for name, value in texts.items():
                 row.names[name] = value
                 del row.waiting[name]
@@ -233,12 +246,10 @@ class _RowLoop:
         """``i`` is the place in the columns of the row that counts as number ``j``."""
         self.out.line(f"const int64_t i = base + {f'chosen[{j}]' if self.picky else j};")
 
-    @contextmanager
-    def _rows(self) -> Iterator[None]:
-        """A loop over the rows that count."""
-        with self.out.block("for (int64_t j = 0; j < n; j++)"):
-            self._place("j")
-            yield
+    @property
+    def _chosen(self) -> str:
+        """The rows that count, for a function of the runtime: NULL if all do."""
+        return "chosen" if self.picky else "NULL"
 
     def _row(self) -> Operations:
         names = {self.table.weight.name: self.weight}
@@ -280,6 +291,16 @@ def _lookups(body: Block, columns: set[str], records: Mapping[str, CRecord]) -> 
         for keyed in wanted:
             if _are_columns(keyed, columns):
                 yield record, keyed
+
+
+def _added_to(body: Block) -> Iterator[str]:
+    """The records with an entry that a row adds to without having seen it before."""
+    for op in body:
+        match op:
+            case If(_, inner):
+                yield from _added_to(inner)
+            case Add(record, keys, later=False, found=None) if keys:
+                yield record
 
 
 def _everywhere(body: Block) -> Iterator[Op]:

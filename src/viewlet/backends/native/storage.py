@@ -64,6 +64,12 @@ class CRecord:
         return sum(sizes) > MAX_INPLACE_BYTES
 
     @property
+    def met(self) -> bool:
+        """May a loop over rows remember the entries that it met? See ``runtime/map_pooled.h``."""
+        otherwise = self.apart or self.again or self.record.home or whole_order(self) is not None
+        return self.pooled and not otherwise
+
+    @property
     def count(self) -> str:
         """How many entries there are."""
         return f"({self.map})->{'index.count' if self.pooled else 'count'}"
@@ -157,13 +163,15 @@ def write_record(out: Writer, at: CRecord, *, inline: bool = False) -> None:
     key = _key_members(at, columns)
     rest = _packed([*_fields(at), *bookkeeping], _size(key))
     _struct(out, f"{name}_record", [(f"{name}_key", "key", 0), *rest])
-    _hash_and_equal(out, name, at, columns, at.record.home)
+    _hash_and_equal(out, name, at, columns, at.record.home, met=at.met)
     out.line(f"#define VL_MAP {name}")
     out.line(f"#define VL_MAP_EMPTY(r) ({empty(at)})")
     if at.indexed:
         out.line("#define VL_MAP_INDEXED")
     if at.record.home:
         out.line("#define VL_MAP_HOME")
+    if at.met:
+        out.line("#define VL_MAP_MET")
     if at.record.array is not None:
         out.line(f"#define VL_MAP_COLUMN(key) ((key)->k{at.record.array})")
     out.line(f'#include "map_{"pooled" if at.pooled else "inplace"}.h"')
@@ -308,9 +316,18 @@ def _key_members(at: CRecord, positions: Iterable[int]) -> list[Member]:
 
 
 def _hash_and_equal(
-    out: Writer, name: str, at: CRecord, positions: Sequence[int], home: Sequence[int] = ()
+    out: Writer,
+    name: str,
+    at: CRecord,
+    positions: Sequence[int],
+    home: Sequence[int] = (),
+    *,
+    met: bool = False,
 ) -> None:
-    """``_hash``, of the columns at ``home`` if that is given; ``_equal``, and ``_alike``: equal there."""
+    """``_hash``, of the columns at ``home`` if that is given; ``_equal``, and ``_alike``: equal there.
+
+    And, for an entry that may be ``met`` again, ``_met_at``.
+    """
     words: list[str] = []
     halves: list[str] = []
     for i in home or positions:
@@ -332,6 +349,10 @@ def _hash_and_equal(
     if first:
         words[0] = f"({words[0]} ^ {first} * VL_SEED1)"
     _hash(out, name, words)
+    if met:
+        bits = " * VL_SEED0 ^ ".join(words[:3])
+        head = f"VL_INLINE uint64_t {name}_met_at(const {name}_key *p)"
+        out.line(f"{head} {{ return ({bits}) * VL_SEED0 >> (64 - VL_MET_BITS); }}")
     for function, compared in (("equal", positions), ("alike", home)):
         tests = [f"p->k{i} == q->k{i}" for i in compared]
         tests += [f"((p->{m} ^ q->{m}) & {mask:#x}) == 0" for m, mask in masks(at.record, compared).items()]

@@ -34,6 +34,9 @@ enum {
     VL_INPLACE_ROOMY = 4096, /* up to here tables double and are at most half full: they fit into the cache */
     VL_LARGE_MAP = 4096, /* entries from which a table leaves the cache, and prefetching pays */
     VL_AHEAD = 12,       /* how many lookups ahead a batch prefetches */
+    VL_FEW = 16,         /* entries up to which a loop over rows remembers those that it met */
+    VL_MET_BITS = 6,     /* in so many places: two groups in one cost a misprediction each time */
+    VL_MET = 1 << VL_MET_BITS,
 };
 
 VL_LENT bool vl_map_pooled_init(vl_arena *a, vl_map_pooled *m, uint64_t size);

@@ -33,6 +33,10 @@
  * records that have them are met by
  *   for (m_place at = m_home(a, m, &key); (r = m_along(a, m, &at, &key));)
  *
+ * With VL_MAP_MET defined, and m_met_at(&key), some VL_MET_BITS bits of a key, a loop that meets few records over and
+ * over again may say m_meet(a, m, met, &key) for m_upsert: `met` has VL_MET places, which are zeros where the loop begins,
+ * or is NULL.
+ *
  * A record with count zero stays findable until m_settle, so the order of operations between m_upsert
  * and m_settle is free. VL_MAP_EMPTY(r) may replace the test (r)->count == 0.
  */
@@ -156,6 +160,27 @@ VL_INLINE VL_M(_record) * VL_M(_guess)(vl_arena *a, vl_map_pooled *m, uint32_t i
     return VL_M(_upsert)(a, m, key);
 }
 
+#ifdef VL_MAP_MET
+/* Where a loop met the records of few groups, by the bits that m_met_at has of a key: there again they are found
+ * without a hash table. What was noted before a removal counts no more. A loop begins with cleared places. */
+typedef struct {
+    VL_M(_record) * at;
+    uint32_t removals;
+} VL_M(_met);
+
+VL_INLINE bool VL_M(_is_few)(const vl_map_pooled *m) { return m->pool.live <= VL_FEW; }
+
+VL_INLINE VL_M(_record) * VL_M(_meet)(vl_arena *a, vl_map_pooled *m, VL_M(_met) * met, const VL_M(_key) * key) {
+    if (met) {
+        met += VL_M(_met_at)(key);
+        if (VL_LIKELY(met->removals == m->pool.removals && VL_M(_equal)(&met->at->key, key))) return met->at;
+    }
+    VL_M(_record) *r = VL_M(_upsert)(a, m, key);
+    if (met && VL_LIKELY(r->id != 0)) *met = (VL_M(_met)){r, m->pool.removals};
+    return r;
+}
+#endif
+
 VL_INLINE void VL_M(_settle)(vl_arena *a, vl_map_pooled *m, VL_M(_record) * r) {
     if (VL_MAP_EMPTY(r)) VL_M(_remove)(a, m, r);
 }
@@ -207,4 +232,5 @@ VL_FUNCTION void VL_M(_clear)(vl_arena *a, vl_map_pooled *m) {
 #undef VL_MAP
 #undef VL_MAP_EMPTY
 #undef VL_MAP_HOME
+#undef VL_MAP_MET
 #undef VL_MAP_INDEXED

@@ -25,7 +25,7 @@ typedef struct {
     uint32_t end;  /* ids in [1, end) have been used */
     uint32_t free; /* last released id, 0 = none */
     uint32_t live;
-    uint32_t unused;
+    uint32_t removals; /* changes with each, and is never 0: who keeps a record's address looks here first */
 } vl_pool;
 
 VL_INLINE void *vl_pool_at(const vl_arena *a, const vl_pool *p, uint32_t id, uint64_t size) {
@@ -71,6 +71,7 @@ VL_INLINE void vl_pool_release(vl_arena *a, vl_pool *p, void *record, uint64_t s
     memset(record, 0, size);
     *word = VL_POOL_FREE | p->free;
     p->free = id;
+    p->removals += 2;
     if (VL_UNLIKELY(--p->live == 0)) vl_pool_clear(a, p, size);
 }
 
@@ -118,7 +119,7 @@ VL_LENT bool vl_pool_add_chunk(vl_arena *a, vl_pool *p, uint64_t size) {
 
 VL_LENT bool vl_pool_init(vl_arena *a, vl_pool *p, uint64_t size) {
     memset(p, 0, sizeof *p);
-    p->end = 1;
+    p->end = p->removals = 1;
     if (vl_pool_add_chunk(a, p, size)) return true;
     a->errors |= VL_E_LOST;
     return false;
@@ -131,6 +132,7 @@ VL_LENT void vl_pool_clear(vl_arena *a, vl_pool *p, uint64_t size) {
     memset(vl_at(a, directory[0]), 0, used * size);
     p->end = 1;
     p->free = p->live = 0;
+    p->removals += 2;
 }
 
 VL_LENT bool vl_pool_reserve(vl_arena *a, vl_pool *p, uint64_t n, uint64_t size) {

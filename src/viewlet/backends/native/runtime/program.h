@@ -228,6 +228,49 @@ VL_INLINE vl_text vl_column_text(const vl_column *c, int64_t i) {
     const int32_t *at = c->offsets;
     return (vl_text){(const uint8_t *)c->data + at[i], (uint64_t)(at[i + 1] - at[i])};
 }
+/* Are texts that end where these n + 1 offsets say one byte each? Flags, codes and classes mostly are. */
+#define VL_OF_ONE_BYTE(name, type)                                                                                  \
+    VL_INLINE bool name(const type *at, int64_t n) {                                                                \
+        typedef type lanes __attribute__((vector_size(32), aligned(sizeof(type))));                                 \
+        enum { COUNT = 32 / sizeof(type) };                                                                         \
+        lanes others = {0};                                                                                         \
+        type other = 0;                                                                                             \
+        int64_t i = 0;                                                                                              \
+        for (; i + COUNT <= n; i += COUNT)                                                                          \
+            others |= (*(const lanes *)(const void *)(at + i + 1) - *(const lanes *)(const void *)(at + i)) ^ 1;    \
+        for (; i < n; i++) other |= (at[i + 1] - at[i]) ^ 1;                                                        \
+        for (int k = 0; k < COUNT; k++) other |= others[k];                                                         \
+        return other == 0;                                                                                          \
+    }
+VL_OF_ONE_BYTE(vl_of_one_byte, uint32_t)
+VL_OF_ONE_BYTE(vl_of_one_byte_large, uint64_t)
+#undef VL_OF_ONE_BYTE
+
+VL_INLINE bool vl_are_letters(const vl_column *c, int64_t from, int64_t to) {
+    if (c->valid) return false;
+    if (c->large) return vl_of_one_byte_large((const uint64_t *)c->offsets + from, to - from);
+    return vl_of_one_byte((const uint32_t *)c->offsets + from, to - from);
+}
+
+/* The ids of a column's texts, 0 for NULL, in those of the rows [base, end) whose n places `chosen` has (NULL: all).
+ * Where every text is one byte, they lie side by side, and nothing is looked up but ids. */
+VL_FUNCTION void vl_intern_rows(vl_instance *x, const vl_column *c, int64_t base, int64_t end, const uint8_t *chosen,
+                                int64_t n, uint32_t *ids) {
+    if (n > 0 && vl_are_letters(c, base, end)) {
+        const uint8_t *letter = vl_column_text(c, base).bytes;
+        uint32_t unknown = 0;
+        for (int64_t j = 0; j < n; j++) {
+            ids[j] = x->letters[letter[chosen ? chosen[j] : j]];
+            unknown |= ids[j] - 1; /* ids have 31 bits */
+        }
+        if (VL_LIKELY(unknown >> 31 == 0)) return;
+    }
+    for (int64_t j = 0; j < n; j++) {
+        const int64_t i = base + (chosen ? chosen[j] : j);
+        ids[j] = vl_column_null(c, i) ? 0 : vl_intern_quickly(x, vl_column_text(c, i));
+    }
+}
+
 /* A decimal that its type keeps within 64 bits. */
 VL_INLINE int64_t vl_column_narrow(const vl_column *c, int64_t i) {
     int64_t value;
