@@ -36,6 +36,32 @@ def test_paths_are_named_with_their_cost(path: str) -> None:
     assert path in viewlet.compile(PATHS[path], SCHEMA).explain()
 
 
+ROWS = "SELECT x.t, x.price FROM bids x WHERE {}"
+IN_GROUP = "FROM bids y WHERE y.broker = x.broker"
+APART = "SELECT SUM(x.volume) AS s FROM bids x, bids y WHERE x.broker = y.broker AND {}"
+
+
+@pytest.mark.parametrize(
+    ("query", "path"),
+    [
+        (
+            ROWS.format(f"NOT EXISTS (SELECT 1 {IN_GROUP} AND y.price > x.price)"),
+            "ordered multiset along bids",
+        ),
+        (ROWS.format(f"x.price <= ALL (SELECT y.price {IN_GROUP})"), "ordered multiset along bids"),
+        (ROWS.format(f"x.t >= ALL (SELECT y.t {IN_GROUP})"), "ordered multiset along bids"),
+        (APART.format("ABS(x.price - y.price) > 10"), "range aggregate along bids"),
+        (APART.format("5 >= ABS(x.price - y.price)"), "range aggregate along bids"),
+    ],
+)
+def test_no_group_is_gone_through(query: str, path: str) -> None:
+    """What none exceeds is at the old and the new extremum, what is apart lies in an interval."""
+    explained = viewlet.compile(query, SCHEMA).explain()
+    assert path in explained
+    costs = [line for line in explained.splitlines() if line.strip().startswith("O(")]
+    assert not any("by key x" in cost or "O(bids by key)" in cost for cost in costs), explained
+
+
 ABOVE = "(SELECT SUM(a.volume) FROM bids a WHERE a.price > b.price)"
 TOTAL = "(SELECT SUM(c.volume) FROM bids c)"
 

@@ -15,6 +15,7 @@ from viewlet.calculus.crossing import crosses, crossing_delta, moves
 from viewlet.calculus.delta import affected_by
 from viewlet.calculus.events import BatchEvent, Event, TupleEvent
 from viewlet.calculus.from_plan import Alternative, PlanToCalculus
+from viewlet.calculus.groupwise import groupwise_extrema
 from viewlet.calculus.keys import inline_keyed_exists
 from viewlet.calculus.nodes import (
     Argument,
@@ -260,8 +261,10 @@ class Compiler:
         return simplify_query(query, (column.name for column in columns), self.names)
 
     def _keyed(self, query: Query, frozen: Iterable[str]) -> Query:
-        """Simplified, so that columns meet their constants, and then without the ``E`` that keys decide."""
-        return inline_keyed_exists(simplify_query(query, frozen, self.names), self.catalog, self.names)
+        """Simplified, so that columns meet their constants, and then without the ``E`` that keys or the
+        extrema of groups decide."""
+        simple = groupwise_extrema(simplify_query(query, frozen, self.names), self.names)
+        return inline_keyed_exists(simple, self.catalog, self.names)
 
     def _read_off(self, name: str, alternative: Alternative, row: tuple[Scalar, ...]) -> Iterable[OutputTerm]:
         """An alternative whose rows are read from the maps of its nested factors.
