@@ -132,7 +132,10 @@ def _told(engine: TellingEngine, view: MaintainedView) -> Effect:
 def as_changes(arrays: list[pa.Array], weights: NDArray[np.int64], columns: Schema) -> ArrowChanges:
     """Columns as native code gives them, with weights, as changes."""
     schema = arrow_schema(columns)
-    typed = [array.cast(field.type) for array, field in zip(arrays, schema, strict=True)]
+    typed = [
+        array if array.type.equals(field.type) else array.cast(field.type)
+        for array, field in zip(arrays, schema, strict=True)
+    ]
     return ArrowChanges(pa.RecordBatch.from_arrays(typed, schema=schema), weights, partial(rows_of, columns))
 
 

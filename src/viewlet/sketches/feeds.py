@@ -166,7 +166,7 @@ def fragments_of(partition: Partition, values: Any) -> Any:
         found = _found(partition, filled)
         if numbers.null_count:
             found[pc.is_null(values).to_numpy(zero_copy_only=False)] = NULL_FRAGMENT
-        return pa.array(found.astype(np.int32))
+        return pa.array(found)
     encoded = values.combine_chunks().dictionary_encode()
     known = [partition.fragment_of(v) for v in read_column(encoded.dictionary, column, partition.table)]
     return pc.fill_null(pc.take(pa.array(known, pa.int32()), encoded.indices), NULL_FRAGMENT)
@@ -179,11 +179,17 @@ def _found(partition: Partition, values: Numbers) -> Numbers:
     >>> _found(Partition("r", "a", INT, (10, 20)), np.array([-5, 10, 19, 99])).tolist()
     [0, 1, 1, 2]
     """
+    found: Numbers
     listed = _listed(partition) if values.dtype.kind == "i" else None
     if listed is None:
-        return np.searchsorted(_bounds(partition, values.dtype), values, side="right")
+        found = np.searchsorted(_bounds(partition, values.dtype), values, side="right")
+        return found.astype(np.int32)
     below, numbers = listed
-    return numbers[np.clip(values.astype(np.int64), below, below + len(numbers) - 1) - below]
+    wide: Numbers = values.astype(np.int64, copy=False)
+    # Not clip, which takes twice the time of both.
+    near = np.minimum(np.maximum(wide, below), below + len(numbers) - 1)
+    found = numbers[near - below]
+    return found
 
 
 @lru_cache(maxsize=64)
@@ -204,7 +210,8 @@ def _listed(partition: Partition) -> tuple[int, Numbers] | None:
     if last - below >= MOST_LISTED or below < np.iinfo(np.int64).min:
         return None
     above = np.array([cast(int, bound) - below for bound in partition.bounds])
-    return below, np.searchsorted(above, np.arange(last - below + 1), side="right")
+    numbers = np.searchsorted(above, np.arange(last - below + 1), side="right")
+    return below, numbers.astype(np.int32)
 
 
 def _selection(plan: Plan, scans: Sequence[Scan]) -> exp.Expr | None:

@@ -221,7 +221,7 @@ class DuckDB:
         if new:
             names = [table.name for table in new]
             self._watch.begin(names)
-            begun = self._watch.marks(names)
+            begun = self._watch.marks(names, self._nested)
             self._describe(lambda state: state.begun(begun, step=0))
 
     @contextmanager
@@ -238,6 +238,7 @@ class DuckDB:
             self._connection.commit()
         except BaseException:
             self._memory = memory
+            self._watch.undone()
             self._connection.rollback()
             raise
         finally:
@@ -280,9 +281,11 @@ class DuckDB:
         logged = lagging and self._keeps_log
         with self.snapshot():
             self._describe(lambda state: state.moved(moves, logged=logged))
-            self._notice({name: n for name, n in moves.items() if name in self._memory.state.tables})
+            watched = {name: n for name, n in moves.items() if name in self._memory.state.tables}
+            self._notice(watched)
             for table, rows in batches.items():
                 self._write(table, rows)
+            self._watch.moved(watched)
             version = self._memory.state.number
             new = tuple(Applied(version, table.name, rows, False) for table, rows in batches.items())
             self._memory = replace(self._memory, applied=self._memory.applied + new)
@@ -303,7 +306,7 @@ class DuckDB:
         lost = [name for name, mark in strange.items() if mark - moves[name] == LOST]
         if lost:
             self._watch.begin(lost)
-            strange |= {name: mark + moves[name] for name, mark in self._watch.marks(lost).items()}
+            strange |= {name: mark + moves[name] for name, mark in self._marks(lost).items()}
         if self._nested:
             self._counted |= moves.keys()
         if strange:
@@ -389,7 +392,7 @@ class DuckDB:
         return self._watch.moves(pc.sum(rows[WEIGHT]).as_py() or 0, signs["max"] == 1, signs["min"] == -1)
 
     def _marks(self, names: Sequence[str]) -> Mapping[str, int]:
-        return self._watch.marks(names) if names else {}
+        return self._watch.marks(names, self._nested) if names else {}
 
     def _is_expected(self, name: str, mark: int) -> bool:
         tracked = self._memory.state.tables.get(name)
