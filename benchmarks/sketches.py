@@ -8,7 +8,8 @@ each says how long its parts took.
 The experiments are those of section 10 of the paper on in-memory incremental maintenance of sketches: TPC-H,
 crimes, number of groups, of aggregates and of fragments, joins, join selectivity, break-even, optimizations
 on and off, memory of bounded buffers, end-to-end mixes; TPC-H on PostgreSQL also without the indexes of its
-keys. Times are wall seconds, the smallest of a few repetitions; ratios are within one run. *Capture again* is
+keys. Times are wall seconds, the smallest of a few repetitions; what takes more than two seconds is not
+repeated, as on Spark at scale 1 a batch with its writing. Ratios are within one run. *Capture again* is
 the quicker of an instrumented and a two-pass capture, whatever the sketch itself uses; *fragments alone* is
 the quickest way to answer once, which leaves nothing to follow changes with: often free capture, from the
 result. *Paper's* is the factor that the paper gives for the experiment, NULL where it gives none, and

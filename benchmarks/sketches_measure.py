@@ -18,7 +18,7 @@ DELTAS = (10, 100, 1000)
 RANGES = 400
 MANY = 10_000
 INSERTED = (5, 1)
-"""How often a batch is inserted, and one of more than ``MANY`` rows."""
+"""How often a batch is inserted, unless it takes long, and one of more than ``MANY`` rows."""
 WRITTEN, WRITES = 1000, 20
 """How many rows are written with and without a sketch that follows at once, and how often."""
 
@@ -93,7 +93,7 @@ def measure(
     options = {"on": on, "ranges": ranges, "eager": False, **options}
     sketch = store.capture(text, maintain="incremental", **options)
     if earlier is None:
-        capture, light, cpu = _captures(store, sketch, text, options, repeats)
+        capture, light, cpu = _captures(store, sketch, text, options, repeats, database.in_process)
     else:
         capture, light, cpu = earlier.capture, earlier.light, earlier.capture_cpu
     store.sketches[:] = [sketch]
@@ -106,21 +106,21 @@ def measure(
         # and where so much was inserted that the table would be another one.
         if size == min(sizes) or size > MANY:
             weights.append(-1)
-        taken = [_followed(store, sketch, table, batch, weight) for weight in weights]
+        taken = _followed_often(store, sketch, table, batch, weights)
         follow[size], follow_cpu[size] = (min(times) for times in zip(*taken, strict=True))
     assert sketch.incremental, sketch.explain()
     assert sketch.costs.captures == captures, sketch.explain()
     own = follow_cpu.get(WRITTEN) if database.in_process else None
     adds = _added(store, sketch, database, table, changes(WRITTEN)) if database.in_process else None
-    return Measured(capture, light, follow, sketch.entries(), cpu if database.in_process else None, own, adds)
+    return Measured(capture, light, follow, sketch.entries(), cpu, own, adds)
 
 
 def _captures(
-    store: Store, sketch: Sketch, text: str, options: dict[str, Any], repeats: int
-) -> tuple[float, float, float]:
+    store: Store, sketch: Sketch, text: str, options: dict[str, Any], repeats: int, in_process: bool
+) -> tuple[float, float, float | None]:
     """How long a capture takes, with what is needed to follow changes, and finding the fragments alone.
 
-    Last come the CPU seconds of the quicker capture, those of all cores.
+    Last come the CPU seconds of the quicker capture, those of all cores, if the database is in this process.
     """
     instrumented = sketch
     if "by operators" not in sketch.explain():
@@ -130,10 +130,24 @@ def _captures(
     capture, _, quicker = min(
         (_again(of, repeats), place, of) for place, of in enumerate((instrumented, two_pass))
     )
-    began = time.process_time()
-    quicker.recapture()
-    cpu = time.process_time() - began
+    cpu = None
+    if in_process:
+        began = time.process_time()
+        quicker.recapture()
+        cpu = time.process_time() - began
     return capture, min(_again(light, repeats), capture), cpu
+
+
+def _followed_often(
+    store: Store, sketch: Sketch, table: str, batch: pa.Table, weights: list[int]
+) -> list[tuple[float, float]]:
+    """The same batch with each of these weights; once inserted if that takes long, but deleted anyway."""
+    taken: list[tuple[float, float]] = []
+    began = time.perf_counter()
+    for weight in weights:
+        if not taken or weight < 0 or time.perf_counter() - began < LONG:
+            taken.append(_followed(store, sketch, table, batch, weight))
+    return taken
 
 
 def _followed(store: Store, sketch: Sketch, table: str, batch: pa.Table, weight: int) -> tuple[float, float]:

@@ -123,6 +123,23 @@ def landmark(table: str, column: str, low: Fraction | None, high: Fraction | Non
     )
 
 
+def weaker(limits: Limits) -> tuple[Limits, Limits, Limits]:
+    """Nothing, then at most a sign, then all that limits suggest: what rests on less is retired less often.
+
+    >>> [str(*landmark("r", "b", *known("r", "b")).assumes) for known in weaker(lambda t, c: (0, 1))[1:]]
+    ['r.b >= 0', '0 <= r.b <= 1']
+    """
+
+    def nothing(table: str, column: str) -> tuple[None, None]:
+        return None, None
+
+    def sign(table: str, column: str) -> tuple[Fraction | None, Fraction | None]:
+        low, high = limits(table, column)
+        return (low, None) if low is not None and low >= 0 else (low, high)
+
+    return nothing, sign, limits
+
+
 def fact_of(scalar: Scalar, facts: Facts) -> Fact:
     """What is known of a scalar over values of which ``facts`` are known."""
     match scalar:
