@@ -168,6 +168,27 @@ def test_broken_assumption_retires() -> None:
         store.query(text, use="always")
 
 
+@pytest.mark.parametrize(
+    ("condition", "assumed"),
+    [
+        ("min(d + b) < 9", set()),
+        ("sum(d) > 5", {"r.d >= 0"}),
+        ("sum(d * (1 - b)) > 5", {"r.d >= 0", "0 <= r.b <= 1"}),
+    ],
+)
+def test_no_more_is_assumed_than_needed(condition: str, assumed: set[str]) -> None:
+    """A sketch is retired by a negative value, or one above 1, only if it rests on there being none."""
+    connection = load({"r": [(1, 1, 1, 1), (2, 0, 2, 1), (2, 0, 1, 9)], "s": []})
+    store = sketches.open(connection)
+    text = f"SELECT a FROM r GROUP BY a HAVING {condition}"
+    sketch = store.capture(text, on="r.c", ranges=[2])
+    assert {str(assumption) for assumption in sketch.assumes} == assumed
+    store.apply({"r": [(3, 2, 2, -7)]})
+    assert (sketch.retired is None) == (not assumed)
+    if not assumed:
+        assert arrow_result(store.query(text, use="always")) == result(connection, text)
+
+
 def test_unknown_changes_are_checked_too() -> None:
     """What came behind the store's back may break what the sketch rests on."""
     connection = load({"r": [(1, 1, 1, 9), (2, 1, 2, 9)], "s": []})
