@@ -145,6 +145,7 @@ CONSTRUCTS = {
     "join, aggregated": "SELECT r.a, SUM(b * c) FROM r JOIN s ON r.a = s.a GROUP BY r.a",
     "join by a computed key": "SELECT r.a, c FROM r JOIN s ON r.b % 10 = s.a",
     "join by inequality": "SELECT COUNT(*) FROM r JOIN s ON r.b < s.c",
+    "join by a distance": "SELECT COUNT(*) FROM r JOIN s ON ABS(r.b - s.c) <= 5",
     "LEFT JOIN": "SELECT r.a, b, c FROM r LEFT JOIN s ON r.a = s.a",
     "FULL JOIN": "SELECT r.a, b, c FROM r FULL JOIN s ON r.a = s.a",
     "EXISTS, IN": "SELECT SUM(b) FROM r WHERE EXISTS (SELECT 1 FROM s WHERE s.a = r.a)",
@@ -164,6 +165,8 @@ CONSTRUCTS = {
     "HAVING against a total": "SELECT a, SUM(b) FROM r GROUP BY a HAVING SUM(b) > (SELECT AVG(b) FROM r)",
     "aggregate OVER a partition": "SELECT a, b, SUM(b) OVER (PARTITION BY a) AS s FROM r",
     "running total, RANK": "SELECT a, b, RANK() OVER (PARTITION BY a ORDER BY b DESC) AS place FROM r",
+    "the greatest rows of each group": "SELECT a, b FROM r "
+    "WHERE NOT EXISTS (SELECT 1 FROM r AS y WHERE y.a = r.a AND y.b > r.b)",
     "the first rows of each group": "SELECT a, b FROM r "
     "QUALIFY RANK() OVER (PARTITION BY a ORDER BY b DESC) <= 3",
 }
