@@ -55,6 +55,14 @@ def test_an_edge_along_an_index_that_empties(op: str, comparison: str) -> None:
         pair.check()
 
 
+@pytest.mark.parametrize("negatives", [0.0, 0.4])
+def test_an_edge_that_rounding_keeps_from_being_sought(negatives: float) -> None:
+    """A DOUBLE sum against the best of another order: what a search would note is dropped with the search."""
+    nested = "SELECT SUM(s.f) FROM s WHERE s.a <= r.a"
+    best = "SELECT MAX(t.f) FROM r t WHERE t.a > r.a"
+    maintain(Random(3), f"SELECT SUM(b) FROM r WHERE ({nested}) >= ({best})", negatives)
+
+
 def maintain(random: Random, sql: str, negatives: float) -> None:
     """Native code and the reference agree on the way."""
     catalog = Catalog(statement.table for statement in parse(DDL) if isinstance(statement, CreateTable))

@@ -192,7 +192,8 @@ class BlockBuilder:
 
     Bindings only read, so they may all come first. ``sums`` marks the body of a total or the like: it runs
     exactly when the block around it runs, so its bindings are made there and shared further. ``given`` names
-    variables that whoever runs the block sets beforehand.
+    variables that whoever runs the block sets beforehand. A ``trial`` is thrown away: it may share what is
+    around it, and leaves nothing there.
     """
 
     def __init__(
@@ -204,9 +205,11 @@ class BlockBuilder:
         condition: Scalar | None = None,
         sums: bool = False,
         given: frozenset[str] = frozenset(),
+        trial: bool = False,
     ) -> None:
         self.variables = variables
         self.parent = parent
+        self.trial = trial
         self.loop_here = loop
         self.condition = condition
         self.given = given
@@ -315,9 +318,9 @@ class BlockBuilder:
         return self._visits[what]
 
     def _outermost(self, names: set[str]) -> BlockBuilder:
-        """The block farthest outside in which none of the names is missing."""
+        """The block farthest outside in which none of the names is missing, inside a trial."""
         block = self.home
-        while block.parent is not None and not names & block._declared():
+        while block.parent is not None and not block.trial and not names & block._declared():
             block = block.parent.home
         return block
 

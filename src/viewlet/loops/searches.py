@@ -170,7 +170,8 @@ class Searching:
         rounded = {(name, f.name) for name in records for f in records[name].fields if f.type.is_floating}
         if not rounded:
             return False
-        trial = replace(self, block=BlockBuilder(self.block.variables, self.block), nested=set())
+        block = BlockBuilder(self.block.variables, self.block, trial=True)
+        trial = replace(self, block=block, nested=set())
         trial.edges()
         return trial.adds and not rounded.isdisjoint(trial.needs)
 
