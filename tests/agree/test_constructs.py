@@ -157,6 +157,30 @@ def test_a_failing_batch_leaves_no_trace(granularity):
     pair.check()
 
 
+def test_squares_beyond_128_bits_are_refused_and_undone_natively():
+    """The reference engine adds them up, and both take the way round that the guide names."""
+    catalog = catalog_of("CREATE TABLE t (k BIGINT NOT NULL, d DECIMAL(38,10))")
+    spread = "SELECT STDDEV({}) s, COUNT(*) n FROM t"
+    pair = Pair(catalog, {"v": spread.format("d")})
+    engines = (pair.native, pair.reference)
+    kept = [Change((i, i * 10**18), 1) for i in (1, -1)]
+    for engine in engines:
+        engine.apply("t", kept, "tuple", frozenset())
+    pair.check()
+    large = [Change((2, 13_100_000_000_000_000_000), 1)]  # its square alone is more than 2^127
+    with pytest.raises(ValueRangeError, match="DECIMAL is out of range"):
+        pair.native.apply("t", large, "tuple", frozenset())
+    pair.check()
+    pair.reference.apply("t", large, "tuple", frozenset())
+    pair.reference.apply("t", [Change(change.row, -1) for change in large], "tuple", frozenset())
+    for engine in engines:
+        engine.apply("t", [Change((3, 5), 1)], "tuple", frozenset())
+    pair.check()
+    rounded = Pair(catalog, {"v": spread.format("CAST(d AS DOUBLE)")})
+    assert rounded.apply("t", [*kept, *large], "tuple")
+    rounded.check()
+
+
 def test_sums_beyond_128_bits_are_refused_and_undone():
     ddl = "CREATE TABLE t (v DECIMAL(38,0) NOT NULL)"
     catalog = catalog_of(ddl)
