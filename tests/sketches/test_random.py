@@ -143,16 +143,37 @@ def test_viewlet() -> None:
     assert outcomes["followed"] > 2, outcomes
 
 
-def test_parquet(tmp_path: Path) -> None:
-    def in_files(data: Data) -> sketches.Store:
-        folder = tmp_path / str(len(list(tmp_path.iterdir())))
-        folder.mkdir()
-        return sketches.open(duckdb.connect(), write(folder, data))
+@pytest.mark.slow
+@pytest.mark.parametrize("start", range(20000, 20400, 50))
+def test_viewlet_long(start: int) -> None:
+    for seed in range(start, start + 50):
+        follow(seed, in_viewlet, 12, 4)
 
-    outcomes = Counter(follow(seed, in_files, 10, 3) for seed in range(8000, 8012))
+
+def in_files(folder: Path, engine: Callable[[], Any]) -> Callable[[Data], sketches.Store]:
+    """Opens stores over Parquet files, each in a folder of its own."""
+
+    def opened(data: Data) -> sketches.Store:
+        own = folder / str(len(list(folder.iterdir())))
+        own.mkdir()
+        return sketches.open(engine(), write(own, data))
+
+    return opened
+
+
+def test_parquet(tmp_path: Path) -> None:
+    files = in_files(tmp_path, duckdb.connect)
+    outcomes = Counter(follow(seed, files, 10, 3) for seed in range(8000, 8012))
     assert outcomes["followed"] > 2, outcomes
-    outcomes = Counter(follow(seed, in_files, 6, 3, "reference") for seed in range(8100, 8107))
+    outcomes = Counter(follow(seed, files, 6, 3, "reference") for seed in range(8100, 8107))
     assert outcomes["followed"] > 0, outcomes
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("start", range(30000, 31000, 100))
+def test_parquet_long(start: int, tmp_path: Path) -> None:
+    for seed in range(start, start + 100):
+        follow(seed, in_files(tmp_path, duckdb.connect), 12, 4, "reference" if seed % 4 == 0 else "operators")
 
 
 @pytest.mark.xdist_group("postgres")
@@ -174,13 +195,11 @@ def test_postgres(postgres: Any) -> None:
 @pytest.mark.spark
 @pytest.mark.xdist_group("spark")
 @pytest.mark.parametrize(
-    "seeds", [range(7000, 7002), pytest.param(range(7002, 7030), marks=pytest.mark.slow)]
+    "seeds", [range(7000, 7002), pytest.param(range(7002, 7040), marks=pytest.mark.slow)]
 )
 def test_spark(spark: Any, tmp_path: Path, seeds: range) -> None:
-    def in_files(data: Data) -> sketches.Store:
-        folder = tmp_path / str(len(list(tmp_path.iterdir())))
-        folder.mkdir()
-        return sketches.open(spark, write(folder, data))
-
-    outcomes = Counter(follow(seed, in_files, 10, 2) for seed in seeds)
+    files = in_files(tmp_path, lambda: spark)
+    outcomes = Counter(
+        follow(seed, files, 10, 2, "reference" if seed % 3 == 0 else "operators") for seed in seeds
+    )
     assert outcomes["followed"] > 0, outcomes
