@@ -319,7 +319,7 @@ def write(
     speed = run.speed(anchors)
     scaled = (
         "DBToaster's rates were measured on another machine, with its generated C++. They are multiplied by "
-        f"{speed:.2f} here: so much faster do the hand-written C programs run on this machine."
+        f"{speed:.2f} here: the speed of this machine relative to that one, by the hand-written C programs."
     )
     limited = ", ".join(f"{name} {ns:.1f} ns" for name, ns in run.limits.items())
     lines = [

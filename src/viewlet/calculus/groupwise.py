@@ -5,8 +5,8 @@ A row is one of its own group. So the group has a greatest p, and what none exce
     R(k, p) * N<k, p>(R(k, q) * {q > p})  =  R(k, p) * (m := max q<k>(R(k, q))) * {p = m}
     R(k, p) * E<k, p>(R(k, q) * {q > p})  =  R(k, p) - R(k, p) * (m := max q<k>(R(k, q))) * {p = m}
 
-and the least likewise. The left side has to ask every row of a group again when one comes or goes; the right
-side looks up the rows at the old and at the new maximum.
+and the least likewise, of the q that are not NULL. The left side has to ask every row of a group again when
+one comes or goes; the right side looks up the rows at the old and at the new maximum.
 
 With conditions t that the nested query sets on k, and with ``{p not NULL}`` where p may be NULL::
 
@@ -182,22 +182,28 @@ def _over(
         return None
     given = tuple(c for c in others if c not in on_rows and c not in known)
     of, rows, keys = _group(exists, product(atom, *map(Cond, on_rows)), exceeds.q, names)
+    known_rows = times(rows, product(*map(Cond, _known(of))))
     best = Var(names.fresh("best"), of.type, True)
     has: tuple[Factor, ...] = tuple(condition_factors(call("=", exceeds.p, best)))
-    there = (call("not", call("is_null", exceeds.p)),) if exceeds.p.nullable else ()
+    there = _known(exceeds.p)
     if exceeds.unknown:
         null, own, _ = _group(exists, rows, of, names)
         nulls = Exists(keys, times(own, product(Cond(call("is_null", null)))), negated=True)
         has = (*map(Cond, there), nulls, *has)
     else:
         given = (*given, *there)
-    extremum = Extremum(best, "max" if exceeds.op == ">" else "min", of, keys, rows)
+    extremum = Extremum(best, "max" if exceeds.op == ">" else "min", of, keys, known_rows)
     return _Groupwise(extremum, has, given, exists.negated)
+
+
+def _known(value: Var) -> tuple[Scalar, ...]:
+    """``{v not NULL}``, unless it goes without saying."""
+    return (call("not", call("is_null", value)),) if value.nullable else ()
 
 
 def _group(exists: Exists, rows: Query, q: Var, names: Names) -> tuple[Var, Query, tuple[Var, ...]]:
     """The rows of the group with a q of their own, which may be NULL, and the keys that they share."""
-    own = Var(names.fresh(q.name), q.type, True)
+    own = Var(names.fresh(q.name), q.type, q.nullable)
     renamed = substitute_query(rows, {q.name: own})
     present = {name for term in renamed for name in term_variables(term.factors)}
     return own, renamed, tuple(key for key in exists.keys if key.name in present)
