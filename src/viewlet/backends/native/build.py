@@ -93,6 +93,12 @@ LEFT_OUT_OF_MANY = (
 To give registers out loop by loop takes a fifth of it by itself.
 """
 
+LEFT_OUT_OF_HUGE = tuple(
+    f"-fno-{name}"
+    for name in ("expensive-optimizations", "rerun-cse-after-loop", "thread-jumps", "tree-fre")
+)
+"""And those that take an eighth of the time for hundreds of statements, which run as fast without."""
+
 Effort: TypeAlias = Literal["speed", "searches", "lookups", "quick", "small"]
 """How much the compiler is asked to do: all; what searches gain by; what lookups do; less of that; little."""
 
@@ -176,7 +182,8 @@ def flags_for(effort: Effort, flags: Sequence[str]) -> tuple[str, ...]:
         return chosen
     if effort == "searches":
         return (*chosen, *LEFT_OUT_OF_SEARCHES)
-    return (*chosen, *LEFT_OUT, *(() if effort == "lookups" else LEFT_OUT_OF_MANY))
+    left_out = {"lookups": (), "quick": LEFT_OUT_OF_MANY, "small": (*LEFT_OUT_OF_MANY, *LEFT_OUT_OF_HUGE)}
+    return (*chosen, *LEFT_OUT, *left_out[effort])
 
 
 @lru_cache(maxsize=16)
