@@ -94,8 +94,7 @@ To give registers out loop by loop takes a fifth of it by itself.
 """
 
 LEFT_OUT_OF_HUGE = tuple(
-    f"-fno-{name}"
-    for name in ("expensive-optimizations", "rerun-cse-after-loop", "thread-jumps", "tree-fre")
+    f"-fno-{name}" for name in ("expensive-optimizations", "rerun-cse-after-loop", "thread-jumps", "tree-fre")
 )
 """And those that take an eighth of the time for hundreds of statements, which run as fast without."""
 
