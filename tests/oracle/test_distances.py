@@ -9,8 +9,8 @@ from random import Random
 
 import pytest
 
-from oracle.harness import connect, nullable, replay
-from oracle.test_nested_streams import BOOKS
+from oracle.books import BOOKS, replay_drawn
+from oracle.harness import connect, nullable
 from viewlet.workloads import schema
 
 pytestmark = pytest.mark.native
@@ -39,11 +39,7 @@ def drawn(random: Random) -> str:
 @pytest.mark.parametrize("kind", BOOKS)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_after_every_event(seed: int, kind: str) -> None:
-    random = Random(f"{seed} {kind}")
-    views = {f"v{i}": drawn(random) for i in range(3)}
-    for ddl in (schema("finance"), nullable(schema("finance"))):
-        batches = [batch for batch in BOOKS[kind].batches(1) if batch.keys() <= {"asks", "bids"}]
-        replay(connect(("native", "higher_order")), ddl, views, batches)
+    replay_drawn(drawn, seed, kind, {"asks", "bids"}, [schema("finance"), nullable(schema("finance"))])
 
 
 def test_the_smallest_integer_is_far_from_everything() -> None:

@@ -10,8 +10,7 @@ from random import Random
 
 import pytest
 
-from oracle.harness import connect, replay
-from oracle.test_nested_streams import BOOKS
+from oracle.books import BOOKS, replay_drawn
 from viewlet.workloads import schema
 
 GROUPS = ("y.broker_id = x.broker_id",) * 3 + ("TRUE", "y.broker_id = x.broker_id AND y.id % 2 = x.id % 2")
@@ -57,7 +56,4 @@ def _extreme(random: Random) -> str:
 @pytest.mark.parametrize("kind", BOOKS)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_after_every_event(seed: int, kind: str, engine: tuple[str, str]) -> None:
-    random = Random(f"{seed} {kind}")
-    views = {f"v{i}": drawn(random) for i in range(3)}
-    batches = [batch for batch in BOOKS[kind].batches(1) if batch.keys() <= {"asks", "bids"}]
-    replay(connect(engine), schema("finance"), views, batches)
+    replay_drawn(drawn, seed, kind, {"asks", "bids"}, [schema("finance")], engine=engine)

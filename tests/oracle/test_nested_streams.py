@@ -5,8 +5,9 @@ from __future__ import annotations
 import pyarrow.compute as pc
 import pytest
 
+from oracle.books import BOOKS, events
 from oracle.harness import connect, replay
-from viewlet.workloads import nested, order_book, queries, schema
+from viewlet.workloads import nested, queries, schema
 from viewlet.workloads.ddl import creates
 from viewlet.workloads.stream import Stream, churn, with_nulls
 
@@ -17,42 +18,6 @@ STRATEGIES = [
         for s in ("higher_order", "view_caches", "first_order", "reevaluate")
     ),
 ]
-EVENTS = 20
-BOOKS = {
-    "benign": order_book.stream(
-        EVENTS,
-        order_book.walk(12, spread=2),
-        tick=25,
-        brokers=2,
-        volumes=9,
-        deletions=0.4,
-        lifetime=12,
-        seed=1,
-    ),
-    "adversarial": order_book.adversarial(EVENTS, prices=8, tick=40, brokers=2),
-    "negative": order_book.stream(
-        EVENTS,
-        order_book.drawn(7),
-        tick=40,
-        brokers=2,
-        volumes=5,
-        negatives=0.4,
-        deletions=0.4,
-        lifetime=12,
-        seed=2,
-    ),
-    "nulls": order_book.stream(
-        EVENTS,
-        order_book.drawn(7),
-        tick=40,
-        brokers=2,
-        volumes=5,
-        nulls=0.25,
-        deletions=0.4,
-        lifetime=12,
-        seed=3,
-    ),
-}
 CASES = [(suite, name) for suite in ("finance", "nested") for name in queries(suite)]
 
 
@@ -71,5 +36,4 @@ def test_after_every_event(suite: str, name: str, kind: str, strategy: str) -> N
     sql = queries(suite)[name]
     stream = rows_of_r(kind) if "FROM r" in sql else BOOKS[kind]
     tables = {statement.this.this.name for statement in creates(schema(suite))}
-    batches = [batch for batch in stream.batches(1) if batch.keys() <= tables]
-    replay(connect(("reference", strategy)), schema(suite), {name: sql}, batches)
+    replay(connect(("reference", strategy)), schema(suite), {name: sql}, events(stream, tables))

@@ -9,8 +9,7 @@ from random import Random
 
 import pytest
 
-from oracle.harness import connect, replay
-from oracle.test_nested_streams import BOOKS
+from oracle.books import BOOKS, replay_drawn
 from viewlet.workloads import queries, schema
 
 pytestmark = pytest.mark.native
@@ -45,7 +44,5 @@ def drawn(random: Random) -> str:
 @pytest.mark.parametrize("kind", BOOKS)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_after_every_event(seed: int, kind: str) -> None:
-    random = Random(f"{seed} {kind}")
-    views = {f"v{i}": drawn(random) for i in range(3)} | {"max_ineq": queries("nested")["max_ineq"]}
-    batches = [batch for batch in BOOKS[kind].batches(1) if batch.keys() <= {"bids"}]
-    replay(connect(("native", "higher_order")), schema("nested"), views, batches)
+    beside = {"max_ineq": queries("nested")["max_ineq"]}
+    replay_drawn(drawn, seed, kind, {"bids"}, [schema("nested")], beside=beside)
